@@ -63,6 +63,10 @@ decisionfuzz: dev ## compare decisions about gated pods with brute force in N=10
 bridgefuzz: dev ## run the bridge through N=300 random histories of crashes, plugins and claims; SEED=... repeats a run
 	@$(FUZZ) $@ $(FUZZ_ARGS)
 
+.PHONY: gangfuzz
+gangfuzz: dev ## compare decisions about gangs with brute force in N=1000 random worlds; SEED=... repeats a run
+	@$(FUZZ) $@ $(FUZZ_ARGS)
+
 .PHONY: library
 library: dev ## install the wheel beside the oldest and the newest pydantic that it admits, and run the examples of docs/library.md; 5 minutes
 	@$(BIN)/python .ci/library_versions.py

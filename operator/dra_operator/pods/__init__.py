@@ -11,5 +11,6 @@ Pure, like the allocator: objects in, decisions out.
   the `scheduler`.
 - `entries`: the claims of a pod that waits. `explanation`: why it waits for them.
 - `pod_decision`: where a gated pod goes, and what its claims get there.
+- `gang_assignment`: where the pods of a gang go, all at once, with one value of a `gang_match`.
 - `smallest_change`: what would make claims fit: one of the `edits` of a `situation`, or `ended_claims`.
 """

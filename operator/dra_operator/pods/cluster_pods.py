@@ -5,8 +5,8 @@ What was found out for some requirements is kept, and only nodes that changed si
 Source: kube-scheduler's cache.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -185,6 +185,25 @@ class ClusterPods:
     def find_all_obstacles(self, requirements: PodRequirements, node: str) -> list[Obstacle]:
         """Return all that is in the way on a node, one of each kind. Raises KeyError if there is no such node."""
         return self._fit(requirements).find_all_obstacles(self._nodes[node])
+
+    def find_obstacle_together(
+        self, pods: Sequence[tuple[Key, PodRequirements]], node: str
+    ) -> Obstacle | None:
+        """Return the first reason why a node does not suit all of some pods at once, or None if it does.
+
+        None of them is nominated for it as far as that goes. Raises KeyError if there is no such node.
+        """
+        info = self._nodes[node]
+        keys = {key for key, _ in pods}
+        nominated = {key: each for key, each in info.nominated.items() if key not in keys}
+        info = replace(info, requested={**info.requested}, ports={**info.ports}, nominated=nominated)
+        fits: dict[PodRequirements, NodeFit] = {}
+        for _, requirements in pods:
+            fit = fits.get(requirements) or fits.setdefault(requirements, self._fit(requirements))
+            if (found := fit.find_obstacle(info)) is not None:
+                return found
+            info.add(PodUse(requirements.requests, requirements.ports), 1)
+        return None
 
     def find_admitted(self, requirements: PodRequirements) -> list[str] | None:
         """Return the nodes that nodeName, nodeSelector and affinity of a pod admit; None if it has none of these."""

@@ -68,6 +68,11 @@ class PodPlacement:
         self._placed: dict[tuple[str, str], str] = {}
         self._found: dict[PodRequirements, tuple[int, RunnableNodes]] = {}
 
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes that claims may go to, by name."""
+        return self._nodes
+
     def find_runnable(self, pod: ObjectRecord) -> RunnableNodes | None:
         """Return the nodes on which a pod can run, as if it were not placed; None for all."""
         if bound := pod.obj.spec.node_name:

@@ -15,6 +15,7 @@ from dra_operator.questions.copies import Subject
 from dra_operator.questions.device_table import HolderQuery
 from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain
 from dra_operator.questions.fit import FitAnswer, find_fit
+from dra_operator.questions.gangs import GangAnswer, explain_gang
 from dra_operator.questions.headroom import HeadroomAnswer, find_headroom
 from dra_operator.questions.impact import ImpactReport, find_impact
 from dra_operator.questions.lint import LintReport, find_lintable, lint, lint_objects
@@ -72,6 +73,14 @@ class Cluster(ClusterState):
             namespace, _, name = subject.partition("/")[2].rpartition("/")
             return explain_workload(self, known, namespace or DEFAULT_NAMESPACE, name, effort)
         return explain_new_pods(self, subject, effort)
+
+    def explain_gang(self, subject: Subject, copies: int | None = None) -> GangAnswer:
+        """Return whether the pods of a gang fit all at once, how many of the first do, and what the next lacks.
+
+        A gang is `podgroup/NAMESPACE/NAME`, that of a pod, the pods of a workload or a file, or `copies` of a template
+        of pods. Raises QuestionError.
+        """
+        return explain_gang(self, subject, copies)
 
     def waiting(self, namespace: str = "") -> WaitingList:
         """Return the pods and claims that wait for devices, in a namespace or in all. Raises QuestionError."""

@@ -1,0 +1,487 @@
+"""Assignment: a node for each member of a gang and a result for each of its claims, all at once, or that there is none.
+
+Bin packing by backtracking: nodes in order, on each a largest number of members of each kind; equal members are one
+kind, and states that failed are not tried again. What fits on one node together the allocator decides, for the claims
+of all members there as one attempt: so a choice for one is revisited for the others.
+Source: docs/gangs.md.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from dra_operator.allocator import Allocated, Allocator, Decider, Explanation, Failed, Limits
+from dra_operator.allocator.decision import FatalError, claim_key
+from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.inventory import Inventory, bits
+from dra_operator.ledger import ClaimKey
+from dra_operator.pods.gang_match import GangMatch, MatchValues
+from dra_operator.pods.nodes import can_use
+from dra_operator.pods.objects import ObjectRecord
+from dra_operator.pods.placement import PodPlacement
+
+STEPS: Final = 20_000
+"""Attempts on one node that an assignment may take."""
+_LIMITS: Final = Limits(steps=200_000)
+"""Of each attempt: no time, so that the same gang gets the same answer."""
+_Vector: TypeAlias = tuple[int, ...]
+"""How many members of each kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A pod of a gang. `claims` are its own and shared ones without an allocation, `held` those with one.
+
+    `problem` is what keeps it from being placed at all. `node` is where it is bound.
+    """
+
+    name: str
+    pod: ObjectRecord
+    claims: tuple[ResourceClaim, ...] = ()
+    held: tuple[ResourceClaim, ...] = ()
+    decider: Decider = Decider.KUBE_SCHEDULER
+    problem: Explanation | None = None
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Pods that run together or not at all: in order, bound ones first.
+
+    `topology` is a label of which all nodes have one value. With `at_least` members it may run; 0 stands for all.
+    """
+
+    subject: str
+    members: tuple[Member, ...]
+    match: GangMatch | None = None
+    topology: str = ""
+    at_least: int = 0
+
+    def first(self, number: int) -> "Gang":
+        """Return the gang of the first members."""
+        return replace(self, members=self.members[:number])
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The node of each member, in order, and what each claim gets that had no allocation.
+
+    `domain` is the value of the topology label, `value` that of the match.
+    """
+
+    nodes: tuple[str, ...]
+    results: Mapping[ClaimKey, AllocationResult]
+    domain: str = ""
+    value: AttributeValue | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """No assignment was found, and not that there is none."""
+
+    message: str
+
+
+Found: TypeAlias = Assignment | Undecided | None
+
+
+class _TooManyAttemptsError(Exception):
+    """No more attempts may be made."""
+
+
+class _ShortError(Exception):
+    """There is no room for all of one kind, even without the others."""
+
+
+@dataclass(slots=True)
+class GangAssigner:
+    """Assigns gangs by the present state of allocators, and of the pods of `placement`; nothing of it changes.
+
+    An assignment takes at most `steps` attempts.
+    """
+
+    allocators: Mapping[Decider, Allocator]
+    placement: PodPlacement
+    steps: int = STEPS
+    _values: tuple[GangMatch, MatchValues] | None = None
+
+    def values(self, match: GangMatch) -> MatchValues:
+        """Return the values of a match, as they were when they were first asked for."""
+        if self._values is None or self._values[0] != match:
+            allocator = next(iter(self.allocators.values()))
+            rules = allocator.features.rules
+            self._values = match, MatchValues(match, allocator.inventory, allocator.ledger, rules)
+        return self._values[1]
+
+    def domains(self, gang: Gang) -> list[str]:
+        """Return the values of the topology that bound members leave, in order; an empty text without topology."""
+        if not gang.topology:
+            return [""]
+        nodes = self.allocators[Decider.KUBE_SCHEDULER].inventory.nodes
+        labels = {name: node.labels.get(gang.topology) for name, node in nodes.items()}
+        bound = {labels.get(each.node) for each in gang.members if each.node}
+        return sorted({label for label in labels.values() if label is not None and bound <= {label}})
+
+    def assign(self, gang: Gang, domain: str | None = None, value: AttributeValue | None = None) -> Found:
+        """Return an assignment, the first by domain and value; None if there is none; or that it is not decided.
+
+        With a `domain` or a `value` only that one is tried.
+        """
+        if any(each.problem is not None for each in gang.members):
+            return None
+        waiting = [each for each in gang.members if not each.node]
+        deciders = {each.decider for each in waiting if each.claims}
+        if len(deciders) > 1:
+            return Undecided("only some of its pods have the operator's gate: they are not decided together")
+        allocator = self.allocators[next(iter(deciders), Decider.KUBE_SCHEDULER)]
+        allocator.refresh()
+        undecided: Undecided | None = None
+        left = [self.steps]
+        for name in self.domains(gang) if domain is None else [domain]:
+            for chosen, claims in self._narrowed(gang, value):
+                packing = _Packing(self, allocator, gang, waiting, claims, name, left)
+                found = packing.solve()
+                if isinstance(found, Assignment):
+                    return replace(found, domain=name, value=chosen)
+                undecided = undecided or found
+        return undecided
+
+    def _narrowed(
+        self, gang: Gang, only: AttributeValue | None
+    ) -> Iterator[tuple[AttributeValue | None, list[tuple[ResourceClaim, ...]]]]:
+        """Yield the values of the match with the open claims of each waiting member, narrowed to it."""
+        waiting = [each for each in gang.members if not each.node]
+        if gang.match is None:
+            yield None, [each.claims for each in waiting]
+            return
+        values = self.values(gang.match)
+        held = [claim for each in gang.members for claim in each.held]
+        asked = {claim_key(claim): claim for each in waiting for claim in each.claims}
+        for value in values.candidates(held):
+            if (only is None or value == only) and values.may_have_room(value, asked.values()):
+                yield value, [tuple([values.narrow(each, value) for each in one.claims]) for one in waiting]
+
+
+@dataclass(slots=True)
+class _Unit:
+    """Members that go to one node, as they share a claim; mostly a single one. `members` are their numbers."""
+
+    members: list[int]
+    claims: dict[ClaimKey, ResourceClaim]
+
+
+@dataclass(slots=True)
+class _Packing:
+    """The search for one domain and one value of the match."""
+
+    assigner: GangAssigner
+    allocator: Allocator
+    gang: Gang
+    waiting: list[Member]
+    claims: list[tuple[ResourceClaim, ...]]
+    domain: str
+    left: list[int]
+    _kinds: list[list[_Unit]] = field(default_factory=list)
+    _suits: list[int] = field(default_factory=list)
+    _hosts: list[list[int]] = field(default_factory=list)
+    """Of each kind the nodes that have room for one, as far as they were looked for."""
+    _known: dict[tuple[int, _Vector], bool] = field(default_factory=dict)
+    _failed: set[tuple[int, _Vector]] = field(default_factory=set)
+    _conflict: bool = False
+    _are_kinds_checked: bool = False
+
+    def solve(self) -> Found:
+        """Return an assignment, None, or that it is not decided."""
+        try:
+            self._prepare()
+            chosen: list[tuple[int, _Vector]] = []
+            demand = tuple([len(units) for units in self._kinds])
+            if found := self._pack(0, demand, chosen):
+                return found
+        except (FatalError, _ShortError):
+            return None
+        except _TooManyAttemptsError:
+            return Undecided(f"not decided within {self.assigner.steps:,} attempts")
+        if self._conflict:
+            return Undecided(
+                "its members would share devices that several nodes see, and not all ways were tried"
+            )
+        return None
+
+    # --- members
+
+    def _prepare(self) -> None:
+        by_signature: dict[Hashable, list[_Unit]] = {}
+        for unit in self._units():
+            by_signature.setdefault(self._signature(unit), []).append(unit)
+        # Kinds that ask for most come first: they have the fewest nodes.
+        self._kinds = sorted(
+            by_signature.values(), key=lambda units: -sum(map(_size, units[0].claims.values()))
+        )
+        self._suits = [self._find_suitable(units[0]) for units in self._kinds]
+        self._hosts = [[] for _ in self._kinds]
+
+    def _units(self) -> list[_Unit]:
+        units: list[_Unit] = []
+        is_local = has_local_devices(self.allocator.inventory)
+        for number, claims in enumerate(self.claims):
+            own = {claim_key(claim): claim for claim in claims}
+            new = _Unit([number], own)
+            joined = [each for each in units if is_local and own.keys() & each.claims.keys()]
+            for each in joined:
+                units.remove(each)
+                new = _Unit(sorted(each.members + new.members), {**each.claims, **new.claims})
+            units.append(new)
+        return sorted(units, key=lambda unit: unit.members)
+
+    def _signature(self, unit: _Unit) -> Hashable:
+        """Return what equal units have in common; of a claim that others share the claim itself."""
+        counts = Counter(claim_key(claim) for claims in self.claims for claim in claims)
+        shared = tuple([key for key in unit.claims if counts[key] > 1 and len(unit.members) == 1])
+        plans = tuple([self.allocator.plan(claim).signature for claim in unit.claims.values()])
+        placement = self.assigner.placement
+        pods = tuple(
+            [
+                (
+                    placement.requirements(each.pod),
+                    each.pod.obj.status.nominated_node_name,
+                    tuple([id(claim.status.allocation) for claim in each.held]),
+                )
+                for each in self._members(unit)
+            ]
+        )
+        return plans, pods, shared
+
+    def _members(self, unit: _Unit) -> list[Member]:
+        return [self.waiting[number] for number in unit.members]
+
+    def _find_suitable(self, unit: _Unit) -> int:
+        """Return the nodes that suit all of a unit by itself, where it can use what it has."""
+        nodes = self.allocator.inventory.nodes
+        names = {*self.assigner.placement.nodes} & nodes.keys()
+        if self.gang.topology:
+            names = {each for each in names if nodes[each].labels.get(self.gang.topology) == self.domain}
+        for member in self._members(unit):
+            found = self.assigner.placement.find_suitable(member.pod)
+            if found is not None:
+                names &= {*found.nodes}
+            for claim in member.held:
+                assert claim.status.allocation is not None
+                names = {each for each in names if self._can_use(claim.status.allocation, each)}
+        return self.allocator.node_set(sorted(names))
+
+    def _can_use(self, allocation: AllocationResult, name: str) -> bool:
+        node = self.allocator.inventory.nodes[name]
+        return can_use(allocation, name, node.labels, skips_operations=node.skips_operations)
+
+    # --- nodes
+
+    def _pack(self, start: int, remaining: _Vector, chosen: list[tuple[int, _Vector]]) -> Assignment | None:
+        """Return an assignment of what remains to nodes from `start` on, beside what was chosen."""
+        # A loop where there is one way alone: gangs have more nodes than Python has frames.
+        depth = len(chosen)
+        while True:
+            if not any(remaining):
+                found = self._realize(chosen)
+                self._conflict |= found is None
+                break
+            node = self._next_host(start, remaining)
+            found = None
+            if node is None:
+                self._check_each_kind()
+                break
+            if (node, remaining) in self._failed:
+                break
+            if sum(map(bool, remaining)) == 1:
+                vector = next(self._vectors(node, remaining))
+                chosen.append((node, vector))
+                start, remaining = node + 1, _minus(remaining, vector)
+                continue
+            for vector in self._vectors(node, remaining):
+                chosen.append((node, vector))
+                found = self._pack(node + 1, _minus(remaining, vector), chosen)
+                chosen.pop()
+                if found is not None:
+                    break
+            if found is None:
+                self._failed.add((node, remaining))
+            break
+        del chosen[depth:]
+        return found
+
+    def _check_each_kind(self) -> None:
+        """Raise _ShortError if one kind alone has too little room: then no way to place them all is worth a try."""
+        if self._are_kinds_checked or len(self._kinds) == 1:
+            return
+        self._are_kinds_checked = True
+        for kind, units in enumerate(self._kinds):
+            missing, node = len(units), self._next_host_for(kind, 0)
+            while node is not None and missing:
+                alone = tuple([missing if each == kind else 0 for each in range(len(self._kinds))])
+                missing -= next(self._vectors(node, alone))[kind]
+                node = self._next_host_for(kind, node + 1)
+            if missing:
+                raise _ShortError
+
+    def _next_host(self, start: int, remaining: _Vector) -> int | None:
+        """Return the first node from a position on that has room for one of what remains."""
+        found = [
+            node
+            for kind, number in enumerate(remaining)
+            if number and (node := self._next_host_for(kind, start)) is not None
+        ]
+        return min(found, default=None)
+
+    def _next_host_for(self, kind: int, start: int) -> int | None:
+        hosts = self._hosts[kind]
+        while not hosts or (hosts[-1] < start and hosts[-1] >= 0):
+            after = hosts[-1] + 1 if hosts else 0
+            mask = self._suits[kind] >> after << after
+            hosts.append(self._first_host(kind, mask))
+        if hosts[-1] < start:
+            # The last one, -1, stands for none.
+            return next((node for node in hosts if node >= start), None)
+        return next(node for node in hosts if node >= start)
+
+    def _first_host(self, kind: int, mask: int) -> int:
+        claims = [*self._kinds[kind][0].claims.values()]
+        alone = tuple([int(each == kind) for each in range(len(self._kinds))])
+        while mask:
+            node = (mask & -mask).bit_length() - 1
+            if claims:
+                name = self._attempt(claims, mask)
+                if name is None:
+                    return -1
+                node = self.allocator.node_set([name[0]]).bit_length() - 1
+            if self._fits(node, alone):
+                return node
+            mask = mask >> node + 1 << node + 1
+        return -1
+
+    def _vectors(self, node: int, remaining: _Vector) -> Iterator[_Vector]:
+        """Yield how many of each kind fit on a node, the largest by kinds in order first, and only the largest."""
+        yielded: list[_Vector] = []
+
+        def extend(taken: _Vector) -> Iterator[_Vector]:
+            kind = len(taken)
+            if kind == len(remaining):
+                if any(taken) and not any(all(map(int.__ge__, each, taken)) for each in yielded):
+                    yielded.append(taken)
+                    yield taken
+                return
+            rest = (0,) * (len(remaining) - kind - 1)
+            most = 0
+            while most < remaining[kind] and self._fits(node, (*taken, most + 1, *rest)):
+                most += 1
+            for number in range(most, -1, -1):
+                yield from extend((*taken, number))
+
+        yield from extend(())
+
+    def _fits(self, node: int, vector: _Vector) -> bool:
+        found = self._known.get((node, vector))
+        if found is None:
+            units = self._units_of(vector)
+            found = self._known[node, vector] = self._suit_together(node, units) and (
+                not (claims := _claims_of(units)) or self._attempt(claims, 1 << node) is not None
+            )
+        return found
+
+    def _units_of(self, vector: _Vector) -> list[_Unit]:
+        return [unit for units, number in zip(self._kinds, vector, strict=True) for unit in units[:number]]
+
+    def _suit_together(self, node: int, units: Sequence[_Unit]) -> bool:
+        """Return whether what some units request fits on a node, claims aside."""
+        for kind in range(len(self._kinds)):
+            if self._kinds[kind][0] in units and not self._suits[kind] >> node & 1:
+                return False
+        placement = self.assigner.placement
+        members = [each for unit in units for each in self._members(unit)]
+        asked = [(_pod_key(each), placement.requirements(each.pod)) for each in members]
+        name = self.allocator.availability.views.order[node]
+        return placement.cluster.find_obstacle_together(asked, name) is None
+
+    def _attempt(
+        self, claims: Sequence[ResourceClaim], nodes: int
+    ) -> tuple[str, Sequence[AllocationResult]] | None:
+        """Return the first of some nodes on which claims fit, and what they get. Raises _TooManyAttemptsError."""
+        if self.left[0] <= 0:
+            raise _TooManyAttemptsError
+        self.left[0] -= 1
+        decision = self.allocator.allocate_for_pod(
+            claims, ~nodes, decider=self.allocator.decider, limits=_LIMITS
+        )
+        if isinstance(decision, Failed) and decision.kind == "aborted":
+            raise _TooManyAttemptsError
+        return (decision.node, decision.results) if isinstance(decision, Allocated) else None
+
+    # --- results
+
+    def _realize(self, chosen: Sequence[tuple[int, _Vector]]) -> Assignment | None:
+        """Return the assignment of units to nodes, decided node by node, each beside those before it."""
+        ledger, order = self.allocator.ledger, self.allocator.availability.views.order
+        queues = [iter(units) for units in self._kinds]
+        nodes = [each.node for each in self.waiting]
+        results: dict[ClaimKey, AllocationResult] = {}
+        try:
+            for node, vector in chosen:
+                units = [
+                    next(queue) for queue, number in zip(queues, vector, strict=True) for _ in range(number)
+                ]
+                units.sort(key=lambda unit: unit.members)
+                for unit in units:
+                    for number in unit.members:
+                        nodes[number] = order[node]
+                every = {key: claim for unit in units for key, claim in unit.claims.items()}
+                if not all(self._can_use(results[key], order[node]) for key in every if key in results):
+                    return None
+                claims = [claim for key, claim in every.items() if key not in results]
+                found = self._attempt(claims, 1 << node) if claims else (order[node], ())
+                if found is None:
+                    return None
+                for claim, result in zip(claims, found[1], strict=True):
+                    results[claim_key(claim)] = result
+                    ledger.assume(*claim_key(claim), result)
+        finally:
+            for key in results:
+                ledger.withdraw(*key)
+            self.allocator.refresh()
+        rest = iter(nodes)
+        return Assignment(tuple([each.node or next(rest) for each in self.gang.members]), results)
+
+
+def has_local_devices(inventory: Inventory) -> bool:
+    """Return whether each pool is of one node, so that what is taken on a node is none of the others'."""
+    for pool in inventory.pools.values():
+        names = set()
+        for slice_ in pool.slices.values():
+            for index in bits.each(slice_.every) if slice_.per_device_nodes else (0,):
+                nodes = slice_.effective_nodes(index) if slice_.per_device_nodes else slice_.nodes
+                names.add(nodes.node_name)
+        if len(names) > 1 or None in names:
+            return False
+    return True
+
+
+def _claims_of(units: Sequence[_Unit]) -> list[ResourceClaim]:
+    return [*{key: claim for unit in units for key, claim in unit.claims.items()}.values()]
+
+
+def _size(claim: ResourceClaim) -> int:
+    """Return how many devices the first alternatives of a claim ask for."""
+    total = 0
+    for request in claim.spec.devices.requests:
+        asked = request.exactly or next(iter(request.first_available), None)
+        total += 0 if asked is None else asked.count
+    return total
+
+
+def _pod_key(member: Member) -> tuple[str, str]:
+    metadata = member.pod.obj.metadata
+    return metadata.namespace, metadata.name
+
+
+def _minus(one: _Vector, other: _Vector) -> _Vector:
+    return tuple([left - right for left, right in zip(one, other, strict=True)])

@@ -1,0 +1,525 @@
+"""Gangs: which pods belong together, whether all of them fit at once, and if not, how many do and what the next lacks.
+
+A gang is a PodGroup, pods with one annotation, the pods of a workload, or copies. `pods.gang_assignment` decides.
+Source: docs/gangs.md.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from dra_operator.allocator import Allocated, Decider, Explanation, Limits, Reason
+from dra_operator.allocator.decision import claim_key
+from dra_operator.api.attributes import AttributeValue
+from dra_operator.api.names import GATE
+from dra_operator.api.text import printable
+from dra_operator.api.types import AllocationResult, ResourceClaim
+from dra_operator.ledger import ClaimKey
+from dra_operator.pods.claims import is_over
+from dra_operator.pods.entries import resolve_entries
+from dra_operator.pods.explanation import PodExplainer
+from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, Member, Undecided
+from dra_operator.pods.gang_match import GangMatch
+from dra_operator.pods.nodes import usable
+from dra_operator.pods.objects import ObjectRecord
+from dra_operator.pods.workloads import part
+from dra_operator.questions.answers import Conclusion, DeviceAnswer, conclude, devices_of
+from dra_operator.questions.contents import DEFAULT_NAMESPACE
+from dra_operator.questions.copies import Pods, Subject, Template, find_gates, find_pods
+from dra_operator.questions.errors import QuestionError, UnknownObjectError
+from dra_operator.questions.explain import ChangeAnswer
+from dra_operator.questions.partial import DECISION, find_decision_kinds, find_unchecked
+from dra_operator.questions.state import ClusterState
+
+GANG: Final = "dra-operator.io/gang"
+GANG_MATCH: Final = "dra-operator.io/gang-match"
+GANG_TOPOLOGY: Final = "dra-operator.io/gang-topology"
+MOST_VALUES: Final = 10
+_GROUP_WORDS: Final = ("podgroup", "podgroups", "podgroup.scheduling.k8s.io")
+_ONE_BY_ONE: Final = "kube-scheduler, which places them one by one and revisits no choice, will not find it"
+_NO_GROUP_DEVICES: Final = Explanation(
+    Reason.NOT_SCHEDULED, "it asks for devices by the name of a resource, which is not decided for gangs"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GangPod:
+    """A pod of a gang with its node, and the devices that it has or would get; `is_bound` if it runs there."""
+
+    name: str
+    node: str
+    is_bound: bool = False
+    devices: tuple[DeviceAnswer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ValueAnswer:
+    """How many of a gang's pods would fit with one value of its topology label or matched attribute.
+
+    They are the first ones; None if that was not found out.
+    """
+
+    value: str
+    fitting: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GangAnswer:
+    """Whether the pods of a gang fit all at once.
+
+    `state` is `fits`, `waits`, `undecided`, or `runs` if all are bound. `fitting` is the largest number of first pods
+    that fit together, `at_least` how many have to. `pods` are those that fit, with node and devices; `value` is what
+    they have in common. `reason` (of docs/reasons.md) and `message` are of `failing`, the first that does not fit
+    beside them. `values` are others that were tried, `changes` what would help; `scheduler` says what
+    kube-scheduler makes of it. `partial` and `assumed` are as in FitAnswer.
+    """
+
+    subject: str
+    state: str
+    size: int
+    fitting: int
+    at_least: int
+    pods: tuple[GangPod, ...] = ()
+    value: str = ""
+    failing: str = ""
+    reason: str = ""
+    message: str = ""
+    scheduler: str = ""
+    values: tuple[ValueAnswer, ...] = ()
+    changes: tuple[ChangeAnswer, ...] = ()
+    partial: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether as many fit as have to."""
+        is_open = self.state == "undecided" or bool(self.partial)
+        return conclude(is_yes=self.state in ("fits", "runs"), is_partial=is_open)
+
+
+# --- which pods
+
+
+def find_gang(state: ClusterState, subject: Subject, copies: int | None = None) -> tuple[ClusterState, Gang]:
+    """Return a gang, and the state with what stands beside it in a file.
+
+    `podgroup/NAMESPACE/NAME` and `pod/NAMESPACE/NAME`, of a member, name one that is there; else it is the pods of a
+    workload or a file, or so many copies. Raises QuestionError.
+    """
+    if isinstance(subject, str) and copies is None:
+        word, _, rest = subject.partition("/")
+        namespace, _, name = rest.rpartition("/")
+        namespace = namespace or DEFAULT_NAMESPACE
+        if word.lower() in _GROUP_WORDS:
+            return state, _gang_of_group(state, namespace, name)
+        record = state.find_record("Pod", namespace, name) if word.lower() in ("pod", "pods") else None
+        if record is not None and (found := gang_of_pod(state, record)) is not None:
+            return state, found
+    state, pods = find_pods(state, subject)
+    return state, _gang_of_pods(pods, copies)
+
+
+def gang_of_pod(state: ClusterState, record: ObjectRecord) -> Gang | None:
+    """Return the gang of a pod of the cluster, by its PodGroup or its annotation; None if it has none."""
+    metadata = record.obj.metadata
+    if (name := _group_of(record)) and state.find_record("PodGroup", metadata.namespace, name) is not None:
+        return _gang_of_group(state, metadata.namespace, name)
+    label = metadata.annotations.get(GANG)
+    if not label:
+        return None
+    members = [each for each in _pods_in(state, metadata.namespace) if _annotation(each, GANG) == label]
+    return _build(
+        f'gang "{metadata.namespace}/{label}"', _members(state, members), [each.body for each in members]
+    )
+
+
+def _gang_of_group(state: ClusterState, namespace: str, name: str) -> Gang:
+    title = f'PodGroup "{namespace}/{name}"'
+    record = state.find_record("PodGroup", namespace, name)
+    members = [each for each in _pods_in(state, namespace) if _group_of(each) == name]
+    if record is None:
+        raise UnknownObjectError(f"there is no {title}")
+    spec = part(record.body, "spec")
+    if spec.get("parentCompositePodGroupName"):
+        raise QuestionError(
+            f"{title}: spec.parentCompositePodGroupName: groups of groups are not decided: ask about each group"
+        )
+    if not members:
+        raise QuestionError(f"{title}: it has no pods")
+    at_least = part(spec, "schedulingPolicy", "gang").get("minCount") or 0
+    keys = part(spec, "schedulingConstraints").get("topology") or ()
+    topology = next((str(each.get("key")) for each in keys if isinstance(each, Mapping)), "")
+    bodies = [record.body, *(each.body for each in members)]
+    return replace(_build(title, _members(state, members), bodies, topology), at_least=at_least)
+
+
+def _gang_of_pods(pods: Pods, copies: int | None) -> Gang:
+    """Return the gang of the pods of a workload or a file, or of copies."""
+    members: list[Member] = []
+    bodies = []
+    for template, count in pods.templates:
+        for number in range(1, (copies or count) + 1):
+            name = template.name(number).partition("/")[2].rstrip('"')
+            members.append(_member_of(template, number, name if pods.are_of_workload else f"copy {number}"))
+        bodies += [] if template.pod is None else [template.pod.body]
+    return _build(pods.subject, tuple(members), bodies)
+
+
+def _build(
+    subject: str, members: tuple[Member, ...], bodies: Iterable[Mapping[str, Any]], topology: str = ""
+) -> Gang:
+    """Return a gang with what the annotations of its objects say. Raises QuestionError."""
+    found: dict[str, str] = {}
+    for body in bodies:
+        for name, text in part(body, "metadata", "annotations").items():
+            if name in (GANG_MATCH, GANG_TOPOLOGY) and found.setdefault(name, text) != text:
+                raise QuestionError(
+                    f"{subject}: {name}: {found[name]} and {text}: all its pods must say the same"
+                )
+    return Gang(
+        subject,
+        members,
+        read_match(subject, found.get(GANG_MATCH, "")),
+        topology or found.get(GANG_TOPOLOGY, ""),
+    )
+
+
+def read_match(subject: str, text: str) -> GangMatch | None:
+    """Return what the annotation says: `ATTRIBUTE` or `ATTRIBUTE;class=CLASS,CLASS`. Raises QuestionError."""
+    if not text:
+        return None
+    attribute, _, rest = text.partition(";")
+    word, _, names = rest.partition("=")
+    if not re.fullmatch(r"[^/\s\"]+/[A-Za-z_]\w*", attribute) or (rest and (word != "class" or not names)):
+        raise QuestionError(
+            f"{subject}: {GANG_MATCH}: {text}: write DOMAIN/ATTRIBUTE, or DOMAIN/ATTRIBUTE;class=CLASS,CLASS"
+        )
+    return GangMatch(attribute, tuple(sorted(filter(None, names.split(",")))))
+
+
+def _pods_in(state: ClusterState, namespace: str) -> Iterator[ObjectRecord]:
+    for record in state.objects.of_kind("Pod"):
+        metadata = record.obj.metadata
+        is_ending = metadata.deletion_timestamp and not record.obj.spec.node_name
+        if metadata.namespace == namespace and not is_over(record.obj) and not is_ending:
+            yield record
+
+
+def _group_of(record: ObjectRecord) -> str:
+    group = record.obj.spec.scheduling_group
+    return "" if group is None else group.pod_group_name or ""
+
+
+def _annotation(record: ObjectRecord, name: str) -> str:
+    return str(record.obj.metadata.annotations.get(name) or "")
+
+
+def _members(state: ClusterState, records: Iterable[ObjectRecord]) -> tuple[Member, ...]:
+    """Return pods of the cluster as members: bound ones first, then by name, in which numbers count as such."""
+    members = [_read_member(state, each) for each in records]
+    return tuple(sorted(members, key=lambda each: (not each.node, _natural(each.name))))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(each or 0), "") if each.isdigit() else (0, each) for each in re.split(r"(\d+)", name)]
+
+
+def _read_member(state: ClusterState, record: ObjectRecord) -> Member:
+    metadata = record.obj.metadata
+    if not metadata.uid and not record.obj.spec.node_name:
+        # It stands in a file, and nobody has made its claims.
+        _, pods = find_pods(state, f"Pod/{metadata.namespace}/{metadata.name}")
+        return _member_of(pods.templates[0][0], 1, metadata.name)
+    entries = list(resolve_entries(record.obj, state.find_claim, state.has_template))
+    claims = [entry.claim for entry in entries if entry.claim is not None]
+    node = record.obj.spec.node_name
+    problem = next((entry.problem for entry in entries if entry.problem is not None), None)
+    return Member(
+        record.obj.metadata.name,
+        record,
+        tuple([each for each in claims if each.status.allocation is None]),
+        tuple([each for each in claims if each.status.allocation is not None]),
+        Decider.OPERATOR if GATE in find_gates(record) else Decider.KUBE_SCHEDULER,
+        None if node else problem,
+        node,
+    )
+
+
+def _member_of(template: Template, number: int, name: str) -> Member:
+    """Return a pod that is still to be made as a member. Raises QuestionError for what is no pod."""
+    pod = template.build_pod(number)
+    if pod is None:
+        raise QuestionError(f"{template.subject}: only pods make a gang")
+    metadata = {**pod.body["metadata"], "name": pod.obj.metadata.name}
+    claims = [*(each.obj for each in template.named.values()), *template.build_claims(number).values()]
+    return Member(
+        name,
+        replace(pod, body={**pod.body, "metadata": metadata}),
+        tuple([each for each in claims if each.status.allocation is None]),
+        tuple([each for each in claims if each.status.allocation is not None]),
+        template.decider,
+        None if template.extended is None else _NO_GROUP_DEVICES,
+    )
+
+
+# --- what becomes of them
+
+
+def explain_gang(state: ClusterState, subject: Subject, copies: int | None = None) -> GangAnswer:
+    """Return whether the pods of a gang fit all at once, and why not. Raises QuestionError."""
+    DECISION.check(state.unread)
+    state, gang = find_gang(state, subject, copies)
+    return answer_gang(state, gang)
+
+
+def answer_gang(state: ClusterState, gang: Gang) -> GangAnswer:
+    """Return whether the pods of a gang fit all at once, in the state as it is."""
+    return _GangQuestion(state, gang, GangAssigner(state.allocators, state.placement)).answer()
+
+
+@dataclass(slots=True)
+class _GangQuestion:
+    """A gang, and what assigns it in a state."""
+
+    state: ClusterState
+    gang: Gang
+    assigner: GangAssigner
+    _undecided: list[Undecided] = field(default_factory=list)
+
+    def answer(self) -> GangAnswer:
+        gang = self.gang
+        size = len(gang.members)
+        at_least = min(gang.at_least, size) or size
+        missing = self._find_missing()
+        if all(each.node for each in gang.members):
+            pods = tuple([_bound(each) for each in gang.members])
+            return GangAnswer(gang.subject, "runs", size, size, at_least, pods, partial=missing)
+        found = self.assigner.assign(gang)
+        fitting = size
+        if not isinstance(found, Assignment):
+            self._keep_undecided(found)
+            fitting, found = self._find_most()
+        pods = () if found is None else self._pods_of(found, fitting)
+        value = "" if found is None else self._common(found.domain, found.value)
+        answer = GangAnswer(gang.subject, "fits", size, fitting, at_least, pods, value)
+        if fitting < size:
+            why = self._explain_next(fitting, found)
+            answer = replace(
+                answer,
+                failing=gang.members[fitting].name,
+                reason=why.reason.value,
+                message=printable(why.message),
+            )
+        if gang.at_least > size:
+            answer = replace(
+                answer,
+                at_least=gang.at_least,
+                state="waits",
+                message=answer.message or f"it has {size} pods, and needs {gang.at_least}",
+            )
+        elif fitting < at_least:
+            values = tuple(self._try_values())
+            answer = replace(
+                answer,
+                state="undecided" if self._undecided else "waits",
+                values=values,
+                changes=tuple(self._changes(fitting)),
+            )
+        else:
+            answer = replace(answer, scheduler=self._find_scheduler(fitting))
+            missing += find_unchecked([each.pod.body for each in gang.members])
+        if self._undecided and answer.state == "undecided":
+            missing += (self._undecided[0].message,)
+        return replace(answer, partial=tuple(dict.fromkeys(missing)))
+
+    def _find_missing(self) -> tuple[str, ...]:
+        claims = [claim for each in self.gang.members for claim in (*each.claims, *each.held)]
+        bodies = [each.pod.body for each in self.gang.members]
+        kinds = find_decision_kinds(self.state.inventory, claims, bodies)
+        return tuple(DECISION.find_missing(self.state.unread, kinds))
+
+    def _keep_undecided(self, found: object) -> None:
+        if isinstance(found, Undecided):
+            self._undecided.append(found)
+
+    def _find_most(
+        self, domain: str | None = None, value: AttributeValue | None = None
+    ) -> tuple[int, Assignment | None]:
+        """Return how many of the first members fit together, fewer than all, and where: by halving."""
+        low, best = 0, None
+        high = len(self.gang.members)
+        while high - low > 1:
+            middle = (low + high) // 2
+            found = self.assigner.assign(self.gang.first(middle), domain, value)
+            if isinstance(found, Assignment):
+                low, best = middle, found
+            else:
+                self._keep_undecided(found)
+                high = middle
+        return low, best
+
+    def _common(self, domain: str, value: AttributeValue | None) -> str:
+        texts = [f"{self.gang.topology} {domain}"] if self.gang.topology else []
+        if self.gang.match is not None and value is not None:
+            texts.append(f"{self.gang.match.attribute} {value.value}")
+        return ", ".join(texts)
+
+    def _pods_of(self, found: Assignment, number: int) -> tuple[GangPod, ...]:
+        pods = []
+        for member, node in zip(self.gang.members[:number], found.nodes, strict=True):
+            if member.node:
+                pods.append(_bound(member))
+                continue
+            devices = [*_devices(member)]
+            for claim in member.claims:
+                devices += devices_of(claim.metadata.name, found.results[claim_key(claim)])
+            pods.append(GangPod(member.name, node, devices=tuple(devices)))
+        return tuple(pods)
+
+    # --- why not more
+
+    def _explain_next(self, number: int, found: Assignment | None) -> Explanation:
+        """Return why the next member does not fit beside the first ones."""
+        member = self.gang.members[number]
+        if member.problem is not None:
+            return member.problem
+        with self.state.trial():
+            results: Mapping[ClaimKey, AllocationResult] = {} if found is None else found.results
+            for key, result in results.items():
+                self.state.ledger.assume(*key, result)
+            for each, node in zip(self.gang.members, () if found is None else found.nodes, strict=False):
+                if not each.node:
+                    self.state.placement.place(each.pod, node)
+            return self._explain_beside(member, results)
+
+    def _explain_beside(self, member: Member, results: Mapping[ClaimKey, AllocationResult]) -> Explanation:
+        own = {
+            claim_key(claim): replace(
+                claim, status=replace(claim.status, allocation=results.get(claim_key(claim)))
+            )
+            for claim in member.claims
+        }
+
+        def find_claim(key: ClaimKey) -> ResourceClaim | None:
+            return own.get(key) or self.state.find_claim(key)
+
+        explainer = PodExplainer(
+            self.state.explainers[member.decider],
+            self.state.pods,
+            find_claim,
+            lambda _: True,
+            member.decider,
+            limits=Limits(),
+        )
+        why = explainer.explain(member.pod.obj, self.state.placement.requirements(member.pod))
+        if why is not None and not why.node:
+            return Explanation(why.reason, why.message)
+        on = f"fits on node {why.node}" if why is not None else "fits by itself"
+        common = [
+            name for name in (self.gang.topology, self.gang.match and self.gang.match.attribute) if name
+        ]
+        if common:
+            return Explanation(
+                Reason.CLAIMS_DO_NOT_FIT_TOGETHER,
+                f"it {on}, but not with the same {' and '.join(common)} as the others",
+            )
+        return Explanation(Reason.CLAIMS_DO_NOT_FIT_TOGETHER, f"it {on}, but not together with the others")
+
+    def _try_values(self) -> Iterator[ValueAnswer]:
+        """Yield how many would fit with each of the values with most free devices."""
+        gang = self.gang
+        if gang.topology:
+            for domain in self._domains_by_room()[:MOST_VALUES]:
+                yield ValueAnswer(domain, self._count(domain, None))
+        elif gang.match is not None:
+            values = self.assigner.values(gang.match)
+            held = [claim for each in gang.members for claim in each.held]
+            known = [each for each in values.candidates(held) if each is not None]
+            for value in sorted(known, key=lambda each: -values.free[each])[:MOST_VALUES]:
+                yield ValueAnswer(str(value.value), self._count(None, value))
+
+    def _count(self, domain: str | None, value: AttributeValue | None) -> int | None:
+        before = len(self._undecided)
+        found, _ = self._find_most(domain, value)
+        return found if len(self._undecided) == before else None
+
+    def _domains_by_room(self) -> list[str]:
+        """Return the domains of the topology, those with most free devices of one node first."""
+        nodes, free = self.state.inventory.nodes, dict[str, int]()
+        for pool in self.state.inventory.pools.values():
+            for slice_ in pool.slices.values():
+                node = nodes.get(slice_.nodes.node_name or "")
+                if node is not None and (label := node.labels.get(self.gang.topology)) is not None:
+                    used, _ = self.state.ledger.in_use(slice_.key, slice_.names)
+                    free[label] = free.get(label, 0) + (slice_.every & ~used).bit_count()
+        return sorted(self.assigner.domains(self.gang), key=lambda each: -free.get(each, 0))
+
+    def _changes(self, fitting: int) -> Iterator[ChangeAnswer]:
+        if fitting:
+            yield ChangeAnswer("count", f"it had {fitting} pod{'s' * (fitting != 1)}")
+        gang = self.gang
+        wider = [replace(gang, topology="")] if gang.topology else []
+        wider += [replace(gang, match=None)] if gang.match is not None else []
+        for each in wider:
+            if isinstance(self.assigner.assign(each), Assignment):
+                name = (
+                    gang.topology
+                    if not each.topology and gang.topology
+                    else gang.match and gang.match.attribute
+                )
+                yield ChangeAnswer("gang", f"its pods need not have the same {name}")
+
+    # --- kube-scheduler
+
+    def _find_scheduler(self, number: int) -> str:
+        """Return that kube-scheduler does not find it, if it places the members one by one in this state."""
+        gang = self.gang
+        if gang.match is not None:
+            return "kube-scheduler does not know of the match, and keeps to it by chance only"
+        waiting = [each for each in gang.members[:number] if not each.node]
+        for domain in self.assigner.domains(gang):
+            with self.state.trial():
+                if self._places_all(waiting, domain):
+                    return ""
+        return _ONE_BY_ONE
+
+    def _places_all(self, waiting: Sequence[Member], domain: str) -> bool:
+        """Return whether all members fit one after the other, each on the first node, with what comes first there."""
+        state, had = self.state, dict[ClaimKey, AllocationResult]()
+        for member in waiting:
+            nodes = state.inventory.nodes
+            found = state.placement.find_suitable(member.pod)
+            names = [*state.nodes] if found is None else [*found.nodes]
+            if self.gang.topology:
+                names = [each for each in names if nodes[each].labels.get(self.gang.topology) == domain]
+            held = [each.status.allocation for each in member.held if each.status.allocation is not None]
+            held += [had[key] for each in member.claims if (key := claim_key(each)) in had]
+            names = list(usable(state.nodes, names, held))
+            claims = [each for each in member.claims if claim_key(each) not in had]
+            if not claims:
+                node = names[0] if names else ""
+            else:
+                allocator = state.allocators[member.decider]
+                decision = allocator.allocate_for_pod(
+                    claims, ~allocator.node_set(names), decider=member.decider
+                )
+                node = decision.node if isinstance(decision, Allocated) else ""
+                if isinstance(decision, Allocated):
+                    for claim, result in zip(claims, decision.results, strict=True):
+                        had[claim_key(claim)] = result
+                        state.ledger.assume(*claim_key(claim), result)
+            if not node:
+                return False
+            state.placement.place(member.pod, node)
+        return True
+
+
+def _bound(member: Member) -> GangPod:
+    return GangPod(member.name, member.node, is_bound=True, devices=tuple(_devices(member)))
+
+
+def _devices(member: Member) -> Iterator[DeviceAnswer]:
+    for claim in member.held:
+        assert claim.status.allocation is not None
+        yield from devices_of(claim.metadata.name, claim.status.allocation)

@@ -1,0 +1,317 @@
+"""Gangs: whether all pods fit at once, how many do, and what the next one lacks."""
+
+import pytest
+
+from dra_operator import Cluster, QuestionError
+from dra_operator.questions.gangs import explain_gang
+from gangfuzz.brute_force import count_most, find_fault, read_places
+from gangfuzz.world import make_world
+
+DRIVER = "gpu.example.com"
+RACK = "example.com/rack"
+GROUP = "podgroup/team/gang"
+
+
+def node(name, rack="", cpu="64"):
+    """A node, in a rack if one is given."""
+    labels = {RACK: rack} if rack else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": {"cpu": cpu, "pods": "110"}},
+    }
+
+
+def device_class(name, kind):
+    """A class of the devices of a kind."""
+    text = f'device.attributes["{DRIVER}"].kind == "{kind}"'
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": name},
+        "spec": {"selectors": [{"cel": {"expression": text}}]},
+    }
+
+
+def devices(on, *items, counters=0):
+    """The devices of a node: name, kind, further attributes, and what is drawn on its counter."""
+    pool = {"name": on, "generation": 1, "resourceSliceCount": 2 if counters else 1}
+    spec = {"driver": DRIVER, "nodeName": on, "pool": pool}
+    found = []
+    for name, kind, attributes, draw in items:
+        body = {"name": name, "attributes": {"kind": {"string": kind}}}
+        body["attributes"] |= {key: {"string": value} for key, value in attributes.items()}
+        if draw:
+            body["consumesCounters"] = [{"counterSet": "set", "counters": {"slots": {"value": str(draw)}}}]
+        found.append(body)
+    sets = [{"name": "set", "counters": {"slots": {"value": str(counters)}}}]
+    bodies = [("devices", {"devices": found})]
+    bodies += [("counters", {"sharedCounters": sets})] if counters else []
+    return [
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": f"{on}-{name}"},
+            "spec": {**spec, **rest},
+        }
+        for name, rest in bodies
+    ]
+
+
+def template(name, *requests, constraints=()):
+    """A ResourceClaimTemplate with requests."""
+    spec = {"devices": {"requests": list(requests), "constraints": list(constraints)}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {"spec": spec},
+    }
+
+
+def request(name, of_class, count=1):
+    """A request for devices of a class."""
+    return {"name": name, "exactly": {"deviceClassName": of_class, "count": count}}
+
+
+def pod(name, templates=(), group="gang", annotations=None, cpu="1", **spec):
+    """A pod of a group with a claim of each template."""
+    entries = [{"name": each, "resourceClaimTemplateName": each} for each in templates]
+    of_group = {"schedulingGroup": {"podGroupName": group}} if group else {}
+    containers = [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "team", "annotations": annotations or {}},
+        "spec": {"containers": containers, "resourceClaims": entries, **of_group, **spec},
+    }
+
+
+def pod_group(at_least=0, **spec):
+    """A PodGroup."""
+    policy = {"gang": {"minCount": at_least}} if at_least else {"basic": {}}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "gang", "namespace": "team"},
+        "spec": {"schedulingPolicy": policy, **spec},
+    }
+
+
+def in_racks():
+    """The constraint of a PodGroup to one rack."""
+    return {"schedulingConstraints": {"topology": [{"key": RACK}]}}
+
+
+def load(*bodies):
+    """The cluster of some objects."""
+    found = Cluster.load([body for each in bodies for body in (each if isinstance(each, list) else [each])])
+    assert found.errors == []
+    return found
+
+
+def deadlock(halves=1):
+    """One node with a device of counter 2 as whole and halves, and two pods that take the whole before a half."""
+    options = [
+        {"name": kind, "deviceClassName": kind, "count": count}
+        for kind, count in (("whole", 1), ("half", halves))
+    ]
+    parts = ("whole", "whole", {}, 2), ("half-0", "half", {}, 1), ("half-1", "half", {}, 1)
+    return load(
+        node("n1"),
+        device_class("whole", "whole"),
+        device_class("half", "half"),
+        devices("n1", *parts, counters=2),
+        template("part", {"name": "gpu", "firstAvailable": options}),
+        pod_group(2),
+        pod("p0", ["part"]),
+        pod("p1", ["part"]),
+    )
+
+
+def placed(answer):
+    """Node and devices of each pod."""
+    return {each.name: (each.node, [device.device for device in each.devices]) for each in answer.pods}
+
+
+def test_a_choice_for_one_pod_is_revisited_for_the_other():
+    """Both fit on halves, which kube-scheduler does not find, as the first takes the whole device."""
+    answer = explain_gang(deadlock(), GROUP)
+
+    assert answer.state == "fits"
+    assert placed(answer) == {"p0": ("n1", ["half-0"]), "p1": ("n1", ["half-1"])}
+    assert "will not find it" in answer.scheduler
+
+
+def test_the_next_pod_is_explained_beside_those_that_fit():
+    """If each alternative takes the whole counter, one of two fits."""
+    answer = explain_gang(deadlock(halves=2), GROUP)
+
+    assert (answer.state, answer.fitting, answer.failing) == ("waits", 1, "p1")
+    assert answer.reason == "DeviceInUse"
+    assert [each.text for each in answer.changes] == ["it had 1 pod"]
+
+
+@pytest.mark.parametrize(("nodes", "state", "fitting"), [(18, "fits", 16), (15, "waits", 15)])
+def test_sixteen_pods_of_whole_nodes_with_a_channel_each(nodes, state, fitting):
+    """Each takes a node with four GPUs and a channel, so as many fit as there are nodes."""
+    names = [f"n{number:02}" for number in range(nodes)]
+    gpus = [(f"gpu-{number}", "gpu", {}, 0) for number in range(4)]
+    answer = explain_gang(
+        load(
+            device_class("gpu", "gpu"),
+            device_class("channel", "channel"),
+            *(
+                item
+                for name in names
+                for item in (node(name), devices(name, *gpus, ("ch", "channel", {}, 0)))
+            ),
+            template("gpus", request("gpu", "gpu", 4)),
+            template("channel", request("channel", "channel")),
+            pod_group(),
+            *(pod(f"p{number}", ["gpus", "channel"]) for number in range(16)),
+        ),
+        GROUP,
+    )
+
+    assert (answer.state, answer.fitting) == (state, fitting)
+    assert len({each.node for each in answer.pods}) == fitting
+
+
+def racked(free_in_second):
+    """Two racks: the first has three free GPUs, the second as many as are given."""
+    return [
+        device_class("gpu", "gpu"),
+        node("a1", "r1"),
+        devices("a1", *((f"g{number}", "gpu", {}, 0) for number in range(3))),
+        node("b1", "r2"),
+        devices("b1", *((f"g{number}", "gpu", {}, 0) for number in range(free_in_second - 2))),
+        node("b2", "r2"),
+        devices("b2", ("g0", "gpu", {}, 0), ("g1", "gpu", {}, 0)),
+        node("free"),
+        devices("free", *((f"g{number}", "gpu", {}, 0) for number in range(8))),
+    ]
+
+
+@pytest.mark.parametrize(("free", "state", "fitting"), [(5, "fits", 4), (4, "waits", 3)])
+def test_prefill_and_decode_share_a_rack(free, state, fitting):
+    """Three workers of one GPU and one of two need five in a rack; nodes without the label are in none."""
+    answer = explain_gang(
+        load(
+            *racked(free),
+            template("one", request("gpu", "gpu")),
+            template("two", request("gpu", "gpu", 2)),
+            pod_group(**in_racks()),
+            pod("decode", ["two"]),
+            *(pod(f"prefill-{number}", ["one"]) for number in range(3)),
+        ),
+        GROUP,
+    )
+
+    assert (answer.state, answer.fitting) == (state, fitting)
+    if state == "fits":
+        assert answer.value == f"{RACK} r2"
+        assert {each.node for each in answer.pods} <= {"b1", "b2"}
+    else:
+        assert [(each.value, each.fitting) for each in answer.values] == [("r2", 3), ("r1", 2)]
+        assert f"its pods need not have the same {RACK}" in [each.text for each in answer.changes]
+
+
+def test_a_leader_without_devices_is_in_the_rack_of_its_workers():
+    """Eight workers and a leader share a rack: it binds the leader as well, by its cpu too."""
+    gpus = [(f"g{number}", "gpu", {}, 0) for number in range(8)]
+    bodies = [
+        device_class("gpu", "gpu"),
+        node("a", "r1", cpu="8"),
+        devices("a", *gpus),
+        node("b", "r2", cpu="8"),
+        devices("b", *gpus),
+        template("one", request("gpu", "gpu")),
+        pod_group(**in_racks()),
+        pod("leader"),
+        *(pod(f"worker-{number}", ["one"]) for number in range(8)),
+    ]
+    without, beside = explain_gang(load(*bodies), GROUP), explain_gang(load(*bodies, node("c", "r2")), GROUP)
+
+    assert (without.state, without.fitting, without.failing) == ("waits", 8, "worker-7")
+    assert (beside.state, beside.value) == ("fits", f"{RACK} r2")
+
+
+def bonded(rails):
+    """Nodes with two GPUs and NICs, each pair of one root; `rails` are those of the NICs of each node."""
+    bodies = []
+    for name, of_node in rails.items():
+        items = [(f"gpu-{number}", "gpu", {"root": str(number)}, 0) for number in range(2)]
+        items += [
+            (f"nic-{number}", "nic", {"root": str(number), "rail": rail}, 0)
+            for number, rail in enumerate(of_node)
+        ]
+        bodies += [node(name), *devices(name, *items)]
+    return bodies
+
+
+@pytest.mark.parametrize(("second", "rail"), [("ab", "a"), ("aa", "a"), ("bb", "b"), ("cc", "")])
+def test_one_rail_over_all_and_one_root_for_each(second, rail):
+    """The match holds over all members, beside the constraint in each claim; a GPU is of no class of it."""
+    both = {"matchAttribute": f"{DRIVER}/root"}
+    annotations = {"dra-operator.io/gang-match": f"{DRIVER}/rail;class=nic"}
+    answer = explain_gang(
+        load(
+            device_class("gpu", "gpu"),
+            device_class("nic", "nic"),
+            bonded({"n1": "ba", "n2": second}),
+            template("pair", request("gpu", "gpu"), request("nic", "nic"), constraints=[both]),
+            pod_group(),
+            *(pod(f"p{number}", ["pair"], annotations=annotations, cpu="40") for number in range(2)),
+        ),
+        GROUP,
+    )
+
+    assert answer.state == ("fits" if rail else "waits")
+    assert rail in answer.value
+    for each in answer.pods:
+        assert len({device.device[-1] for device in each.devices}) == 1
+
+
+def test_a_group_that_needs_fewer_fits_with_fewer():
+    """With minCount two, a third pod that fits nowhere is told, and the gang fits all the same."""
+    answer = explain_gang(
+        load(
+            device_class("gpu", "gpu"),
+            node("n1"),
+            devices("n1", ("g0", "gpu", {}, 0), ("g1", "gpu", {}, 0)),
+            template("one", request("gpu", "gpu")),
+            pod_group(2),
+            *(pod(f"p{number}", ["one"]) for number in (10, 2, 1)),
+        ),
+        GROUP,
+    )
+
+    assert (answer.state, answer.fitting, answer.failing) == ("fits", 2, "p10")
+
+
+def test_groups_of_groups_are_refused():
+    """They are refused by name rather than answered for a part."""
+    with pytest.raises(QuestionError, match="parentCompositePodGroupName"):
+        explain_gang(load(node("n1"), pod_group(parentCompositePodGroupName="all"), pod("p0")), GROUP)
+
+
+def test_pods_of_one_annotation_are_a_gang():
+    """Without a PodGroup the annotation says which pods belong together."""
+    annotations = {"dra-operator.io/gang": "ring", "dra-operator.io/gang-topology": RACK}
+    pods = [pod(f"p{number}", group="", annotations=annotations) for number in range(2)]
+    answer = explain_gang(load(node("a", "r1", cpu="1"), node("b", "r2", cpu="2"), *pods), "pod/team/p1")
+
+    assert (answer.subject, answer.value) == ('gang "team/ring"', f"{RACK} r2")
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_random_gangs_fit_exactly_when_brute_force_says_so(number):
+    """So many fit as trying everything finds, and each assignment is one."""
+    world = make_world(f"suite {number}")
+    answer = explain_gang(Cluster.load(list(world.bodies()), listed=("Pod",)), GROUP)
+
+    assert answer.fitting == count_most(world)
+    assert answer.state != "undecided"
+    assert not find_fault(world, read_places(world, answer))
