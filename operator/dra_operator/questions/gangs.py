@@ -24,10 +24,16 @@ from dra_operator.pods.gang_match import GangMatch
 from dra_operator.pods.nodes import usable
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.pods.workloads import part
-from dra_operator.questions.answers import Conclusion, DeviceAnswer, conclude, devices_of
+from dra_operator.questions.answers import (
+    Conclusion,
+    DeviceAnswer,
+    QuestionError,
+    UnknownObjectError,
+    conclude,
+    devices_of,
+)
 from dra_operator.questions.contents import DEFAULT_NAMESPACE
 from dra_operator.questions.copies import Pods, Subject, Template, find_gates, find_pods
-from dra_operator.questions.errors import QuestionError, UnknownObjectError
 from dra_operator.questions.explain import ChangeAnswer
 from dra_operator.questions.partial import DECISION, find_decision_kinds, find_unchecked
 from dra_operator.questions.state import ClusterState
