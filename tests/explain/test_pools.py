@@ -7,7 +7,7 @@ import pytest
 
 from dra_operator.allocator import Allocated, Allocator, Explanation, Reason, Unsatisfied
 from dra_operator.explain import Explainer
-from dra_operator.explain.stages import PublishedSlices
+from dra_operator.explain.stages import published_slices
 
 MODEL = 'device.attributes["gpu.example.com"].model == "{}"'
 INDEX = 'device.attributes["gpu.example.com"].index == {}'
@@ -105,8 +105,7 @@ def moved(scene: Any) -> Any:
 def names(scene: Any) -> list[str]:
     """Return the slices that count."""
     scene.allocator.refresh()
-    published = PublishedSlices(scene.inventory, scene.allocator.availability.views)
-    return [slice_.name for slice_ in published]
+    return [slice_.name for slice_ in published_slices(scene.allocator.availability.views)]
 
 
 def test_an_old_generation_counts_as_long_as_a_node_sees_it(moved: Any) -> None:

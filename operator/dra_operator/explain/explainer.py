@@ -27,7 +27,7 @@ from dra_operator.api.versions import Rules
 from dra_operator.explain.attempt import Attempt, selectors_of
 from dra_operator.explain.relax import Kept, Relaxer
 from dra_operator.explain.sentence import NONE_SELECTED, Hints
-from dra_operator.explain.stages import CLASS, DeviceCounter, DeviceCounts, PublishedSlices, SliceDevices
+from dra_operator.explain.stages import CLASS, DeviceCounter, DeviceCounts, SliceDevices
 from dra_operator.inventory import Verdict, bits
 
 _POOL_REASONS: Final = (Reason.POOL_INCOMPLETE, Reason.POOL_INVALID)
@@ -52,8 +52,7 @@ class Explainer:
     def __post_init__(self) -> None:
         allocator = self.allocator
         self._counter = DeviceCounter(allocator.availability, allocator.candidates)
-        published = PublishedSlices(allocator.inventory, allocator.availability.views)
-        self._hints = Hints(published, allocator.candidates)
+        self._hints = Hints(allocator.availability.views, allocator.candidates)
         self._relaxer = Relaxer(allocator)
         self._of_complete_pools = Relaxer(allocator, complete_only=True)
 

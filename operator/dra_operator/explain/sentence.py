@@ -19,8 +19,8 @@ from dra_operator.api.text import NEAR, listed, near_name, shortened
 from dra_operator.api.types import DeviceToleration
 from dra_operator.explain.comparison import conjuncts
 from dra_operator.explain.relax import Kept
-from dra_operator.explain.stages import TITLES, DeviceCounts, PublishedSlices, key_value_effect, taint_text
-from dra_operator.inventory import Inventory, Slice, bits
+from dra_operator.explain.stages import TITLES, DeviceCounts, key_value_effect, published_slices, taint_text
+from dra_operator.inventory import Inventory, Slice, Views, bits
 from dra_operator.inventory.ownership import OWNED_TAINT, Ownership, tolerates_owned
 from dra_operator.inventory.pool import surplus_advice
 from dra_operator.inventory.slices import Column
@@ -32,7 +32,7 @@ from dra_operator.ledger import ClaimKey
 class Hints:
     """Finds hints. All methods with a budget raise AbortedError if the time is used up."""
 
-    published: PublishedSlices
+    views: Views
     candidates: Candidates
     _known: Kept = field(default_factory=Kept)
 
@@ -69,7 +69,7 @@ class Hints:
         Each part that `&&` joins is asked about the devices that the parts before it leave: what others have was not
         meant.
         """
-        version, texts = self.published.inventory.version, dict[str, None]()
+        version, texts = self.views.inventory.version, dict[str, None]()
         for part in chain.from_iterable(map(conjuncts, expressions)):
             program, asked = self.candidates.selectors.get(part).program, before
             names = self._known.find(version, asked, lambda asked=asked: self._find_names(asked, budget))  # type: ignore[misc]
@@ -80,7 +80,7 @@ class Hints:
     def _find_names(self, expressions: tuple[str, ...], budget: Budget) -> frozenset[str]:
         selectors = [self.candidates.selectors.get(expression) for expression in expressions]
         devices: list[tuple[Slice, int]] = []
-        for slice_ in self.published:
+        for slice_ in published_slices(self.views):
             selected = slice_.every
             for selector in selectors:
                 selected, _ = selector.ask(slice_, selected, budget)
@@ -90,7 +90,7 @@ class Hints:
     def empty(self) -> str:
         """Return a clause that names the first slices if drivers publish some, and none with a device."""
         # Slices with counters are not meant to have any.
-        names = sorted([slice_.name for slice_ in self.published if not slice_.counter_sets])
+        names = sorted([slice_.name for slice_ in published_slices(self.views) if not slice_.counter_sets])
         return f"; empty: ResourceSlice {listed(names)}" if names else ""
 
     def taint_rules(self, taints: Collection[str], alternative: Alternative, budget: Budget) -> str:
@@ -98,14 +98,14 @@ class Hints:
 
         A taint of a rule is on no device, so whoever looks there does not find it.
         """
-        inventory = self.published.inventory
+        inventory = self.views.inventory
         names = [
             name
             for name, rule in sorted(inventory.rules.items())
             if taint_text(rule.spec.taint) in taints
             and any(
                 inventory.tainted_by(rule, slice_) & self.candidates.select(alternative.key, slice_, budget)
-                for slice_ in self.published
+                for slice_ in published_slices(self.views)
                 if touches(rule, *slice_.key)
             )
         ]
@@ -113,7 +113,7 @@ class Hints:
 
     def _selected(self, alternatives: Sequence[Alternative], budget: Budget) -> Iterator[tuple[Slice, int]]:
         """Yield the devices that belong to the class of an alternative, and that its selectors select, by slice."""
-        for slice_ in self.published:
+        for slice_ in published_slices(self.views):
             found = 0
             for item in alternatives:
                 found |= self.candidates.select(item.key, slice_, budget)

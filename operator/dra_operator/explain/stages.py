@@ -7,8 +7,9 @@ Source: docs/dra-semantics 2.3, 3 and 4.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import add
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from dra_operator.allocator.budget import Budget
@@ -28,7 +29,7 @@ from dra_operator.api.quantity import Quantity, family, format_amount, format_be
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceCapacity, DeviceTaint
 from dra_operator.explain.comparison import first_false
-from dra_operator.inventory import Inventory, NodeView, PoolKey, PoolView, Slice, Verdict, Views, bits
+from dra_operator.inventory import NodeView, PoolKey, PoolView, Slice, Verdict, Views, bits
 from dra_operator.inventory.pool import CounterLayout, Draw, Judgement, Pool
 from dra_operator.inventory.taints import FENCED, UNOWNED, EffectiveTaint
 from dra_operator.inventory.views import is_known
@@ -42,18 +43,11 @@ If nothing of it skips node operations, all nodes are among the former.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedSlices:
-    """The slices that count, of all pools; views must be up to date."""
-
-    inventory: Inventory
-    views: Views
-
-    def __iter__(self) -> Iterator[Slice]:
-        """Yield the slices of each pool, those of its newest generation first."""
-        for pool in self.inventory.pools.values():
-            yield from pool.newest()
-            yield from _old_slices(pool, self.views)
+def published_slices(views: Views) -> Iterator[Slice]:
+    """Yield the slices that count, of each pool those of its newest generation first; views must be up to date."""
+    for pool in views.inventory.pools.values():
+        yield from pool.newest()
+        yield from _old_slices(pool, views)
 
 
 def _old_slices(pool: Pool, views: Views) -> dict[Slice, CounterLayout | None]:
@@ -314,7 +308,7 @@ _Users: TypeAlias = tuple[int, ...] | None
 
 
 class Failure(NamedTuple):
-    """A device on which the selector of a number fails."""
+    """A device on which the selector of a number fails; the first by these fields is told."""
 
     number: int
     pool: PoolKey
@@ -334,6 +328,14 @@ class Refusals:
     failed: int = 0
     details: Counter[str] = field(default_factory=Counter)
     failure: Failure | None = None
+
+    def add(self, other: "Refusals") -> None:
+        """Add what the stage keeps away in another pool."""
+        self.count += other.count
+        self.failed += other.failed
+        self.details.update(other.details)
+        if other.failure is not None and (self.failure is None or other.failure[:4] < self.failure[:4]):
+            self.failure = other.failure
 
     def detail(self, more: str = "") -> str:
         """Return the most frequent details, other drivers' last, and a clause that goes on with them, or nothing.
@@ -364,6 +366,10 @@ class Figures(NamedTuple):
     rivals: int = 0
     drawing: int = 0
 
+    def plus(self, numbers: Iterable[int]) -> "Figures":
+        """Return these numbers with others, in their order, added."""
+        return Figures(*map(add, self, numbers))
+
 
 class Refusal(NamedTuple):
     """A reason, the devices it refuses, and a detail.
@@ -387,27 +393,19 @@ class SliceDevices(NamedTuple):
     left: int
 
 
-class _Refused(NamedTuple):
-    """What one stage keeps away in a pool."""
-
-    devices: int
-    failed: int
-    details: tuple[tuple[str, int], ...]
-    failure: tuple[int, int, int] | None
-
-
-class _PoolCounts(NamedTuple):
-    """The counts of one pool; equal for most pools, so that these share one object.
+@dataclass(slots=True)
+class _PoolCounts:
+    """The counts of one pool.
 
     `held` has for each stage that is due to uses the devices whose uses these are, a set for each slice; `left_on` the
     number of those left by the number of a slot, and `idle_on` what that would be if none were in use or tainted.
     """
 
-    figures: Figures
-    refused: tuple[tuple[Stage, _Refused], ...]
-    held: tuple[tuple[Reason, tuple[int, ...]], ...]
-    left_on: tuple[int, ...]
-    idle_on: tuple[int, ...]
+    figures: Figures = field(default_factory=Figures)
+    refusals: dict[Stage, Refusals] = field(default_factory=dict)
+    held: dict[Reason, list[int]] = field(default_factory=dict)
+    left_on: list[int] = field(default_factory=list)
+    idle_on: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -487,34 +485,29 @@ class DeviceCounter:
                     yield SliceDevices(pool, record, refusals, left)
 
     def _count(self, alternative: Alternative, budget: Budget) -> DeviceCounts:
-        alike: dict[_PoolCounts, list[PoolRecord]] = {}
         left_on: dict[Side, int] = {}
         idle_on: dict[Side, int] = {}
+        figures = Figures()
+        refusals: dict[Stage, Refusals] = {}
+        holders: dict[Reason, set[ClaimKey]] = {}
+        incomplete: list[PoolRecord] = []
         for record in self.records.pools():
             counts = self._count_pool(alternative, record, budget)
-            alike.setdefault(counts, []).append(record)
+            figures = figures.plus(counts.figures)
+            for stage, refused in counts.refusals.items():
+                refusals.setdefault(stage, Refusals()).add(refused)
+            if Reason.POOL_INCOMPLETE in counts.refusals:
+                incomplete.append(record)
+            for reason, devices in counts.held.items():
+                holders.setdefault(reason, set()).update(self._holders(record, devices))
             slots = [side for each in record.slices for side, _ in each.slots]
             for side, left, idle in zip(slots, counts.left_on, counts.idle_on, strict=True):
                 if idle:
                     left_on[side] = left_on.get(side, 0) + left
                     idle_on[side] = idle_on.get(side, 0) + idle
-        figures = [0] * len(Figures())
-        refusals: dict[Stage, Refusals] = {}
-        holders: dict[Reason, set[ClaimKey]] = {}
-        incomplete: list[PoolRecord] = []
-        for counts, records in alike.items():
-            figures = [
-                total + number * len(records) for total, number in zip(figures, counts.figures, strict=True)
-            ]
-            _add_refusals(refusals, counts, records)
-            if any(stage is Reason.POOL_INCOMPLETE for stage, _ in counts.refused):
-                incomplete += records
-            for reason, devices in counts.held:
-                for record in records:
-                    holders.setdefault(reason, set()).update(self._holders(record, devices))
         most, node = self._most_on_a_node(left_on)
         idle, _ = self._most_on_a_node(idle_on)
-        return DeviceCounts(Figures(*figures), refusals, most, node, idle, holders, incomplete)
+        return DeviceCounts(figures, refusals, most, node, idle, holders, incomplete)
 
     def _most_on_a_node(self, numbers: Mapping[Side, int]) -> tuple[int, str]:
         """Return the largest sum of what sides have that a node sees, and the first such node."""
@@ -545,23 +538,6 @@ class DeviceCounter:
         return found
 
 
-def _add_refusals(total: dict[Stage, Refusals], counts: _PoolCounts, records: Sequence[PoolRecord]) -> None:
-    """Add what each of some pools refuses."""
-    for stage, (count, failed, details, failure) in counts.refused:
-        refusals = total.setdefault(stage, Refusals())
-        refusals.count += count * len(records)
-        refusals.failed += failed * len(records)
-        for text, number in details:
-            refusals.details[text] += number * len(records)
-        if failure is not None:
-            # The first pool by name, so that the text stays the same while pools come and go.
-            number, place, device = failure
-            first = min(records, key=lambda record: record.pool.key)
-            found = Failure(number, first.pool.key, place, device, first.slices[place].slice_)
-            if refusals.failure is None or found[:4] < refusals.failure[:4]:
-                refusals.failure = found
-
-
 @dataclass(slots=True)
 class _Stages:
     """The stages of one pool for one alternative."""
@@ -570,16 +546,11 @@ class _Stages:
     alternative: Alternative
     pool: PoolRecord
     budget: Budget
-    refusals: dict[Stage, Refusals] = field(default_factory=dict)
-    failures: dict[Stage, tuple[int, int, int]] = field(default_factory=dict)
-    held: dict[Reason, list[int]] = field(default_factory=dict)
+    counts: _PoolCounts = field(default_factory=_PoolCounts)
 
     def count(self) -> _PoolCounts:
         """Return the counts of the pool."""
-        figures = [0] * len(Figures())
-        left_on: list[int] = []
-        idle_on: list[int] = []
-        content = self.alternative.key.content
+        counts, content = self.counts, self.alternative.key.content
         for place, record in enumerate(self.pool.slices):
             slice_ = record.slice_
             in_class = slice_.every
@@ -589,28 +560,12 @@ class _Stages:
             for number, expression in enumerate(content.request_selectors):
                 selected = self._ask(number, (number, expression), place, selected)
             left, freed = self._obstruct(place, selected)
-            counted = slice_.counted
-            sets = (slice_.every, in_class, left, left & counted, (left | freed) & counted)
-            figures = [number + devices.bit_count() for number, devices in zip(figures, sets, strict=True)]
-            left_on += [(left & usable).bit_count() for _, usable in record.slots]
-            idle_on += [((left | freed) & usable).bit_count() for _, usable in record.slots]
-        return _PoolCounts(
-            Figures(*figures),
-            tuple(
-                [
-                    (
-                        stage,
-                        _Refused(
-                            each.count, each.failed, tuple(each.details.items()), self.failures.get(stage)
-                        ),
-                    )
-                    for stage, each in self.refusals.items()
-                ]
-            ),
-            tuple([(reason, tuple(devices)) for reason, devices in self.held.items()]),
-            tuple(left_on),
-            tuple(idle_on),
-        )
+            idle, counted = left | freed, slice_.counted
+            sets = (slice_.every, in_class, left, left & counted, idle & counted)
+            counts.figures = counts.figures.plus(devices.bit_count() for devices in sets)
+            counts.left_on += [(left & usable).bit_count() for _, usable in record.slots]
+            counts.idle_on += [(idle & usable).bit_count() for _, usable in record.slots]
+        return counts
 
     def _ask(self, stage: Stage, selector: tuple[int, str], place: int, devices: int) -> int:
         """Return those of some devices of a slice that a selector, with its number, selects; count the others."""
@@ -621,12 +576,13 @@ class _Stages:
         answers = self.counter.candidates.selectors.get(expression)
         selected, failed = answers.ask(slice_, devices, self.budget)
         if refused := devices & ~selected:
-            refusals = self.refusals.setdefault(stage, Refusals())
+            refusals = self.counts.refusals.setdefault(stage, Refusals())
             refusals.count += refused.bit_count()
             refusals.failed += failed.bit_count()
             if failed:
                 refusals.details.update(answers.errors(slice_, failed))
-                self.failures.setdefault(stage, (number, place, bits.lowest(failed)))
+                found = Failure(number, self.pool.pool.key, place, bits.lowest(failed), slice_)
+                refusals.failure = refusals.failure or found
             others = refused & ~failed
             told = 0
             for text, count in first_false(
@@ -645,14 +601,14 @@ class _Stages:
         """
         freed = 0
         for reason, refused, detail, users in self.each(self.pool.slices[place], devices):
-            refusals = self.refusals.setdefault(reason, Refusals())
+            refusals = self.counts.refusals.setdefault(reason, Refusals())
             refusals.count += refused.bit_count()
             if detail:
                 refusals.details[detail] += refused.bit_count()
             if reason in PASSING and (users is None or any(users)):
                 freed |= refused
             if reason in USES:
-                sets = self.held.setdefault(reason, [0] * len(self.pool.slices))
+                sets = self.counts.held.setdefault(reason, [0] * len(self.pool.slices))
                 if users is None:
                     sets[place] |= refused
                 else:

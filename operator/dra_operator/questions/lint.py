@@ -39,7 +39,7 @@ from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.explain.comparison import find_literals, first_false
 from dra_operator.explain.sentence import published_names
-from dra_operator.explain.stages import PublishedSlices, Refusals
+from dra_operator.explain.stages import Refusals, published_slices
 from dra_operator.inventory import Slice, bits
 from dra_operator.pods.edits import find_parts
 from dra_operator.pods.objects import ObjectRecord
@@ -199,7 +199,7 @@ def lint_objects(
     partial = list(LINT.find_missing(state.unread, kinds))
     allocator = state.allocators[Decider.KUBE_SCHEDULER]
     allocator.refresh()
-    slices = PublishedSlices(allocator.inventory, allocator.availability.views)
+    slices = published_slices(allocator.availability.views)
     published = tuple([(slice_, slice_.every) for slice_ in slices if slice_.every])
     known: dict[_Chain, _Check] = {}
     selectors: list[ExpressionReport] = []
