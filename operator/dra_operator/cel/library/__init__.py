@@ -3,5 +3,5 @@
 Each function takes and returns run-time values (`cel.values`), raises CelError with upstream's text, and is
 bounded: what could grow or run without limit ends where Kubernetes' own cost limit would have ended it.
 The groups: `core`, the operators; `conversions`, `formatting`, `lists`, `named_formats`, `network`, `optionals`,
-`quantities`, `regex`, `strings`, `times`, `urls`; `older` has what old versions have instead.
+`quantities`, `regex`, `strings`, `times`, `urls`. Some have a table of what old versions have instead.
 """

@@ -113,6 +113,11 @@ def _whole_to_string(value: int) -> str:
     return str(int(value))
 
 
+def _no_duration(_value: int) -> Any:
+    """1.36 declares this conversion and has none."""
+    raise runtime_error("type conversion error from 'int' to 'google.protobuf.Duration'")
+
+
 FUNCTIONS: Final[dict[str, Row]] = {
     "bool bool_to_bool: (bool) -> bool": unchanged,
     "bool string_to_bool: (string) -> bool": string_to_bool,
@@ -146,3 +151,7 @@ FUNCTIONS: Final[dict[str, Row]] = {
     "uint int64_to_uint64: (int) -> uint": int_to_uint,
     "uint string_to_uint64: (string) -> uint": string_to_uint,
 }
+OLDER: Final[dict[str, dict[str, Row]]] = {
+    "durations_of_texts": {f"duration int64_to_duration: (int) -> {_DURATION}": _no_duration},
+}
+"""What stands in the place of the overloads with these arguments, by the rule that must not hold."""

@@ -12,6 +12,7 @@ from dra_operator.cel.cost.prices import (
     DISTINCT,
     FLATTEN,
     INCLUDES,
+    INCLUDES_136,
     RANGE,
     REVERSE,
     SLICE,
@@ -70,6 +71,8 @@ _SETS: Final[dict[str, Row]] = {
 
 
 _DURATION: Final = "google.protobuf.Duration"
+_MOST_INCLUDED: Final = 48
+"""So many values a device may have; 1.36 looks through no more."""
 _INT: Final = (INT_MIN, INT_MAX)
 _UINT: Final = (0, UINT_MAX)
 _LONGEST_RANGE: Final = 1_000_000
@@ -179,6 +182,15 @@ def includes(value: Any, other: Any) -> bool:
     if type(value) is not tuple:
         return surely_equal(value, other)
     return any(surely_equal(item, other) for item in value)
+
+
+def _includes_few(target: Any, value: Any) -> bool:
+    """1.36 refuses to look through more values than a device may have."""
+    if type(target) is not tuple or len(target) <= _MOST_INCLUDED:
+        return includes(target, value)
+    if includes(target[:_MOST_INCLUDED], value):
+        return True
+    raise runtime_error(f"'includes' function cannot be applied to lists longer than {_MOST_INCLUDED} values")
 
 
 def slice_between(items: tuple[Any, ...], start: int, end: int) -> tuple[Any, ...]:
@@ -323,3 +335,9 @@ FUNCTIONS: Final[dict[str, Row]] = {
     ),
     **_SETS,
 }
+OLDER: Final[dict[str, dict[str, Row]]] = {
+    "any_list_is_searched": {
+        "includes dra_includes_dyn_dyn: dyn.(dyn) -> bool": Implementation(_includes_few, INCLUDES_136)
+    },
+}
+"""What stands in the place of the overloads with these arguments, by the rule that must not hold."""

@@ -266,12 +266,12 @@ def sub_int(left: Quantity_, right: int) -> Quantity_:
     return sub(left, Quantity_(right, 0, family=Family.EXPONENT))
 
 
-def sub_wrapping_int(left: Quantity_, right: int) -> Quantity_:
+def _sub_wrapping_int(left: Quantity_, right: int) -> Quantity_:
     """Return the difference to a whole number, computed as Go did up to 1.37."""
-    return sub_wrapping(left, Quantity_(right, 0, family=Family.EXPONENT))
+    return _sub_wrapping(left, Quantity_(right, 0, family=Family.EXPONENT))
 
 
-def sub_wrapping(left: Quantity_, right: Quantity_) -> Quantity_:
+def _sub_wrapping(left: Quantity_, right: Quantity_) -> Quantity_:
     """Return the difference, computed as Go did up to 1.37."""
     if right.coefficient == INT_MIN and not right.decimal:
         # Go subtracted by adding the opposite, and that of the smallest int is itself.
@@ -353,3 +353,10 @@ FUNCTIONS: Final[dict[str, Row]] = {
     "sub quantity_sub_int: kubernetes.Quantity.(int) -> kubernetes.Quantity": sub_int,
     **_SEMVERS,
 }
+OLDER: Final[dict[str, dict[str, Row]]] = {
+    "least_int_is_subtracted": {
+        "sub quantity_sub: kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity": _sub_wrapping,
+        "sub quantity_sub_int: kubernetes.Quantity.(int) -> kubernetes.Quantity": _sub_wrapping_int,
+    },
+}
+"""What stands in the place of the overloads with these arguments, by the rule that must not hold."""

@@ -22,7 +22,6 @@ from dra_operator.cel.library import (
     lists,
     named_formats,
     network,
-    older,
     optionals,
     quantities,
     regex,
@@ -79,7 +78,8 @@ def older_functions() -> Mapping[str, tuple[tuple[str, Overload], ...]]:
     """Return the functions and overloads that there are instead of others where a rule does not hold, by the rule."""
     return {
         rule: tuple(read_row(text, row) for text, row in rows.items())
-        for rule, rows in older.FUNCTIONS.items()
+        for table in (lists.OLDER, conversions.OLDER, quantities.OLDER)
+        for rule, rows in table.items()
     }
 
 
