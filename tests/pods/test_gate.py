@@ -147,8 +147,11 @@ def test_mark_that_is_not_of_this_pod_counts_for_nothing(mark):
 )
 def test_new_pod_that_would_go_to_the_same_node_is_told_of(why, is_told):
     """What is not looked at keeps the next pod from that node as well."""
-    found = handed_back(why, "n1")
+    found = handed_back(
+        f"{why} preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.", "n1"
+    )
 
+    assert "preemption" not in found
     assert found.startswith(f"handed back: {why.rstrip('.')};")
     assert found.endswith("; delete the pod to try again")
     assert ("a new pod goes to node n1 again" in found) is is_told

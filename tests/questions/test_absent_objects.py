@@ -17,6 +17,54 @@ def volume_claim(**metadata):
     return {**body, "apiVersion": "v1"}
 
 
+def priority_class(name):
+    """A PriorityClass."""
+    return {**manifest("PriorityClass", name), "apiVersion": "scheduling.k8s.io/v1", "value": 1000}
+
+
+@pytest.mark.parametrize("entries", [None, []], ids=["with claims", "without"])
+@pytest.mark.parametrize(
+    ("named", "there", "listed", "is_refused"),
+    [
+        ("hihg", ["high"], ["PriorityClass"], True),
+        ("hihg", [], ["PriorityClass"], True),
+        ("hihg", ["high"], [], False),
+        ("high", ["high"], ["PriorityClass"], False),
+        ("system-node-critical", [], ["PriorityClass"], False),
+        ("", [], ["PriorityClass"], False),
+    ],
+    ids=["misspelt", "none at all", "not listed", "there", "of the system", "none named"],
+)
+def test_pod_whose_priority_class_is_not_there_is_refused(entries, named, there, listed, is_refused):
+    """The API server takes no such pod, so that no copy fits, and nothing is made of its template."""
+    asking = pod(priorityClassName=named, entries=entries)
+    state = cluster(template(), *map(priority_class, there), listed=listed)
+
+    found = state.explain([asking])
+    fits = state.fit([asking], copies=2)
+
+    assert (found.conclusion.value, len(fits.copies)) == (("no", 0) if is_refused else ("yes", 2))
+    assert ('there is no PriorityClass "hihg"' in found.message) == is_refused
+    assert (found.requests, state.headroom([asking]).stranded if is_refused else 0) == ((), 0)
+    assert ('did you mean "high"?' in found.message) == (is_refused and bool(there))
+
+
+def test_priority_class_that_went_keeps_no_pod_that_is_there():
+    """It is asked for when a pod is created: what it has had of it stays."""
+    state = cluster(*waiting_pod(priorityClassName="gone", priority=7), listed=["PriorityClass"])
+
+    assert state.explain("pod/team/train").state == "fits"
+
+
+def test_priority_class_that_may_not_be_read_is_a_restriction():
+    """Of a pod that names one; of others it does not matter."""
+    state = cluster(template(), unread={"PriorityClass": "not permitted to list it"})
+
+    answers = [state.fit([pod(priorityClassName=name)]) for name in ("high", "")]
+
+    assert [answer.conclusion.value for answer in answers] == ["cannot say", "yes"]
+
+
 @pytest.mark.parametrize("listed", [LISTED, ()], ids=["listed", "unknown"])
 def test_volume_claim_that_is_not_there_keeps_a_pod_waiting(listed):
     """Where all were listed; of files nobody knows."""

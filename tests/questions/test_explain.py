@@ -4,7 +4,7 @@ import pytest
 
 from dra_operator import Cluster, QuestionError
 from factories import claim, request, taint_rule
-from small_cluster import CLASS, NODES, cluster, devices, holding, node, pod, template
+from small_cluster import CLASS, NODES, cluster, devices, holding, node, pod, template, waiting_pod
 
 LARGE = 'device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("60Gi"))'
 
@@ -77,6 +77,16 @@ def test_what_the_operator_wrote_goes_with_an_answer_that_lacks_something():
     assert (partial.state, partial.conclusion.value) == ("fits", "cannot say")
     assert partial.written == ("NotEnoughDevices: 4 in use",)
     assert cluster(asked).explain("claim/team/waits").written == ()
+
+
+def test_what_the_operator_wrote_goes_with_a_gated_pod_for_which_no_reason_is_found():
+    """Which devices it allocates is a setting of its own: it may have a reason that nobody else can see."""
+    held, asking = waiting_pod(schedulingGates=[{"name": "dra-operator.io/allocation"}])
+    held["metadata"]["annotations"] = {"dra-operator.io/pending": "2 not owned by this operator"}
+
+    answer = cluster(held, asking).explain("pod/team/train")
+
+    assert (answer.state, answer.written) == ("waits", ("2 not owned by this operator",))
 
 
 def test_what_keeps_few_devices_away_is_summed_up():

@@ -52,6 +52,7 @@ KINDS: dict[str, Kind] = {
         Kind("PersistentVolume", "persistentvolumes", CORE_GROUP, False, ("v1",)),
         Kind("PersistentVolumeClaim", "persistentvolumeclaims", CORE_GROUP, True, ("v1",)),
         Kind("ResourceQuota", "resourcequotas", CORE_GROUP, True, ("v1",)),
+        Kind("PriorityClass", "priorityclasses", "scheduling.k8s.io", False, ("v1",)),
         Kind("PodGroup", "podgroups", "scheduling.k8s.io", True, ("v1beta1", "v1alpha3", "v1alpha2")),
         EVENT,
         LEASE,

@@ -194,7 +194,8 @@ def is_managed(objects: ObjectSet, namespace: str) -> bool:
 
 def handed_back(why: str, node: str) -> str:
     """Return the sentence about a pod that was let go for a node, and cannot be placed by kube-scheduler's words."""
-    why = why.rstrip(". ")
+    # That nobody else can be made to go says nothing of why.
+    why = why.partition(" preemption: ")[0].rstrip(". ")
     if any(words in why for words in _NOT_LOOKED_AT):
         why += (
             f"; a new pod goes to node {node} again as long as that suits it by all else, since pod affinity, "

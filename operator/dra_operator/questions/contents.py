@@ -21,6 +21,10 @@ DEFAULT_NAMESPACE: Final = "default"
 NAMELESS: Final = "is required, or a text in metadata.generateName"
 """What is said of a name that is missing."""
 VOLUME_KINDS: Final = ("PersistentVolume", "PersistentVolumeClaim")
+PRIORITY_CLASS: Final = "PriorityClass"
+_AS_WRITTEN: Final = {
+    (KINDS[name].api_version("v1"), name): name for name in ("ResourceQuota", PRIORITY_CLASS)
+}
 KINDS_OF_OPERATOR: Final = (LEASE.kind, *(kind.kind for kind in POLICIES))
 """Kinds of which only the objects of an operator are of interest. No set: a kind in a file may be any value."""
 _NO_PLACE: Final = Place("", 0, 0)
@@ -33,7 +37,8 @@ class LoadResult(ObjectSet):
     `refused` has the kinds of which one is wrong, `volumes` the PersistentVolumes and their claims. `listed` are the
     kinds of which all objects are there, be it none: an API server listed them, and files do not say so. `of_operator`
     are the Leases of operators and the admission policies that the project ships, with their bindings.
-    `bodies` are objects that are kept as they are written: quotas, and workloads by what kubectl calls their kind.
+    `bodies` are objects that are kept as they are written: quotas, PriorityClasses, and workloads by what kubectl calls
+    their kind.
     The pods of DaemonSets are made later, when it is known which nodes there are.
     """
 
@@ -107,13 +112,14 @@ def add_of_operator(gathered: LoadResult, body: Mapping[str, Any]) -> bool:
 
 def add_body(gathered: LoadResult, body: Mapping[str, Any]) -> bool:
     """Take an object that is kept as it is written; return whether it is one."""
-    known, is_quota = find_known(body), body.get("kind") == "ResourceQuota" and body.get("apiVersion") == "v1"
-    if known is None and not is_quota:
+    kind = _AS_WRITTEN.get((str(body.get("apiVersion")), str(body.get("kind"))))
+    if kind is None and (known := find_known(body)) is not None:
+        kind = known.name
+    if kind is None:
         return False
     metadata = body.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
-    namespace = str(metadata.get("namespace") or DEFAULT_NAMESPACE)
-    kind = "ResourceQuota" if known is None else known.name
+    namespace = "" if kind == PRIORITY_CLASS else str(metadata.get("namespace") or DEFAULT_NAMESPACE)
     gathered.bodies[kind, namespace, str(metadata.get("name"))] = body
     return True
 

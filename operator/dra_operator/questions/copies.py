@@ -13,7 +13,7 @@ from dra_operator.allocator import Decider
 from dra_operator.allocator.extended import classes_by_resource, extended_resources
 from dra_operator.api.core import Metadata, Pod, PodResourceClaimStatus
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.names import GATE, POD_CLAIM_NAME
+from dra_operator.api.names import GATE, POD_CLAIM_NAME, SYSTEM_PRIORITIES
 from dra_operator.api.read import ObjectError
 from dra_operator.api.text import listed, near_object
 from dra_operator.api.types import (
@@ -38,7 +38,7 @@ from dra_operator.pods.workloads import (
     may_make_pods,
 )
 from dra_operator.questions.answers import QuestionError, UnknownObjectError
-from dra_operator.questions.contents import DEFAULT_NAMESPACE
+from dra_operator.questions.contents import DEFAULT_NAMESPACE, PRIORITY_CLASS
 from dra_operator.questions.device_table import DeviceTable, HolderQuery
 from dra_operator.questions.load import gather
 from dra_operator.questions.manifests import Source, Unreadable, read_source
@@ -107,7 +107,14 @@ class Template:
         """Return the optional kinds on which its placement depends."""
         claims = [record.obj for record in (*self.claims.values(), *self.named.values())]
         kinds = find_decision_kinds(inventory, claims, () if self.pod is None else (self.pod.body,))
-        return (*kinds, *(("ResourceQuota",) if self.build_created(1) else ()))
+        kinds = (*kinds, *(("ResourceQuota",) if self.build_created(1) else ()))
+        return (*kinds, PRIORITY_CLASS) if self.priority_class else kinds
+
+    @property
+    def priority_class(self) -> str:
+        """The PriorityClass that must be there when its pod is created; empty for one that always is."""
+        name = "" if self.pod is None else self.pod.obj.spec.priority_class_name
+        return "" if name in SYSTEM_PRIORITIES else name
 
     def find_unchecked(self) -> tuple[str, ...]:
         """Return a line for each condition of its pod that is not looked at."""

@@ -145,7 +145,7 @@ class ExplainAnswer:
 
     `state` is `waits`, `fits` (nothing is in the way, on `node`), `allocated`, `broken` or `does not wait`. `searched`
     says what is known where no change is given, or not all kinds of them could be tried. `written` is what the operator
-    wrote on the claims that wait, of an answer that lacks something: it could read more. `partial` has a line for each
+    wrote on the claims that wait, of an answer that lacks something or has no reason. `partial` has a line for each
     thing that the answer lacks, `assumed` for each that it assumes. `origin` is how it got the devices that it has.
     `rollout` says which old pods of its own owner it waits for, and what ends that.
     """
@@ -243,11 +243,15 @@ def _find_refusal(state: ClusterState, pod: Pod) -> str:
 
 
 def _with_written(answer: ExplainAnswer, claims: Iterable[ResourceClaim]) -> ExplainAnswer:
-    """Return an answer with what the operator wrote on claims that wait, if the answer lacks something."""
+    """Return an answer with what the operator wrote on claims that wait, if it knows more than the answer.
+
+    It could read more, or its settings are in the way: that the answer has found no reason is no reason.
+    """
+    knows_more = bool(answer.partial) or (answer.state == "waits" and not answer.reason)
     texts = {
         claim.metadata.annotations.get(PENDING_ANNOTATION, "")
         for claim in claims
-        if answer.partial and claim.status.allocation is None
+        if knows_more and claim.status.allocation is None
     }
     return replace(answer, written=tuple(sorted(map(printable, texts - {""}))))
 
@@ -345,7 +349,10 @@ class _Question:
         if waits is None:
             return self._explain_without_claims(requirements)
         if waits.node and (why := _find_absent_scheduler(record)):
-            return replace(self._answer("fits", f"{waits.message}: {why}", node=waits.node), state="waits")
+            answer = self._answer(
+                "fits", f"{waits.message}: {why}", reason=waits.reason.value, node=waits.node
+            )
+            return replace(answer, state="waits")
         return self._answer_pod(explainer, pod, requirements, waits, extended)
 
     def _explain_without_claims(self, requirements: PodRequirements) -> ExplainAnswer:
@@ -530,6 +537,8 @@ class _Question:
     def explain_refused(self, placer: Placer, number: int) -> ExplainAnswer:
         """Explain a copy of a pod that a placer could not place, in the state as it is."""
         template = placer.template
+        if placer.refusal:
+            return self._answer("waits", placer.refusal, reason=Reason.CLAIM_NOT_CREATED.value)
         self.names = {entry: record.obj.metadata.name for entry, record in template.claims.items()}
         found = placer.explain(number)
         explainer, pod = placer.build_explainer(number), template.build_pod(number)

@@ -99,8 +99,9 @@ def find_headroom(state: ClusterState, subject: Subject, by: str = "") -> Headro
             if found is None:
                 why = placer.explain(more + 1)
                 reason, message = why.reason.value, printable(why.message)
-                stranded = _StrandedGroups(placer, why.reason)
-                stranded.find()
+                if not placer.refusal:
+                    stranded = _StrandedGroups(placer, why.reason)
+                    stranded.find()
                 break
             if unlimited := template.pod is None and _takes_nothing(found):
                 break

@@ -138,7 +138,7 @@ DECISION: Final = KindsRead(
     required=("ResourceSlice", "DeviceClass"),
     others=("ResourceClaim", "DeviceTaintRule", "Node"),
     optional=("Pod", "Namespace", "PersistentVolume", "PersistentVolumeClaim"),
-    named=("ResourceClaimTemplate", "PodGroup", "ResourceQuota"),
+    named=("ResourceClaimTemplate", "PodGroup", "ResourceQuota", "PriorityClass"),
     details=("Lease",),
 )
 """Whether claims can be allocated: `fit`, `headroom`, `allocate`, `explain`; and what a change leaves, of `impact`."""

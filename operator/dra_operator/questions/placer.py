@@ -22,6 +22,7 @@ from dataclasses import field, replace
 from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Failed, Limits, Reason
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
+from dra_operator.api.text import near_object
 from dra_operator.api.types import AllocationResult, ResourceClaimConsumerReference
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claims import SPECIAL
@@ -30,6 +31,7 @@ from dra_operator.pods.explanation import PodExplainer, PodExplanation, count_ob
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.nodes import usable
 from dra_operator.pods.objects import ObjectRecord
+from dra_operator.questions.contents import PRIORITY_CLASS
 from dra_operator.questions.copies import Template, number_claim
 from dra_operator.questions.state import ClusterState
 
@@ -142,7 +144,8 @@ class Placer:
 
     `shared` are the claims without an allocation that other templates name as well, with what they got: one for all
     placers; as are `quotas`, those of the state if left out. `decision` is the last one that was not in favour;
-    `is_aborted` if the last copy might fit, as a search for it ran out of its budget.
+    `is_aborted` if the last copy might fit, as a search for it ran out of its budget; `refusal` is why the API server
+    does not take it, or its claims.
     """
 
     state: ClusterState
@@ -151,6 +154,7 @@ class Placer:
     quotas: Quotas | None = None
     decision: Decision | None = None
     is_aborted: bool = False
+    refusal: str = ""
     _names: dict[str, None] | None = field(init=False)
     """The nodes that suit the pod, in their order; None for all."""
     _set: int | None = None
@@ -158,8 +162,6 @@ class Placer:
     _named: dict[str, AllocationResult] = field(default_factory=dict)
     """What the claims that all copies use have, by entry."""
     _requirements: PodRequirements | None = field(init=False)
-    _refusal: str = ""
-    """Why a quota does not admit the claims of the last copy."""
     _special: ResourceClaim | None = None
     """What the last copy asked of classes by the name of a resource, on the last node that was asked."""
 
@@ -185,8 +187,8 @@ class Placer:
         self.is_aborted = False
         assert self.quotas is not None
         created = self.template.build_created(number)
-        self._refusal = self.quotas.find_refusal(created)
-        if self._refusal or self._is_any_full(number):
+        self.refusal = self.quotas.find_refusal(created) or self._find_absent_class()
+        if self.refusal or self._is_any_full(number):
             return None
         claims = self._open_claims(number)
         allocator = self.state.allocators[self.template.decider]
@@ -206,6 +208,16 @@ class Placer:
         self._place_pod(number, placed.node)
         self.quotas.count(created)
         return placed
+
+    def _find_absent_class(self) -> str:
+        """Return that the API server refuses the pod, as its PriorityClass is not there; or an empty text."""
+        name, objects = self.template.priority_class, self.state.objects
+        known = {key[2] for key in objects.bodies if key[0] == PRIORITY_CLASS}
+        if not name or name in known or PRIORITY_CLASS not in objects.listed:
+            return ""
+        near = near_object(name, known)
+        meant = f'; did you mean "{near}"?' if near else ""
+        return f'there is no PriorityClass "{name}", so the API server refuses the pod{meant}'
 
     def _decide(
         self, claims: Mapping[str, ResourceClaim], nodes: Sequence[str] | int | None
@@ -270,8 +282,8 @@ class Placer:
 
     def explain(self, number: int) -> PodExplanation:
         """Return why a copy fits nowhere, in the state as it is."""
-        if self._refusal:
-            return PodExplanation(Reason.CLAIM_NOT_CREATED, self._refusal)
+        if self.refusal:
+            return PodExplanation(Reason.CLAIM_NOT_CREATED, self.refusal)
         claims = self._open_claims(number)
         pod = self.template.build_pod(number)
         if self._special is not None:

@@ -9,7 +9,7 @@ Source: docs/audit.md.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import reduce
 from typing import Final
@@ -80,10 +80,26 @@ class UsageRow:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageSum:
+    """How many rows there are, and what the numbers of all of them come to; None where one is not known."""
+
+    rows: int
+    total: int | None
+    used: int | None
+    shared: int | None
+    free: int | None
+    tainted: int | None
+    blocked: int | None
+    idle: int | None
+    owned: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class UsageReport:
     """Rows sorted by name. `is_at_most`: claims, taint rules or nodes were not all read, so that less may be free.
 
-    `partial` has a line for each class that has no row, as its selectors take too long.
+    `partial` has a line for each class that has no row, as its selectors take too long. `sum` is what the
+    rows of nodes or pools come to; a device may be of several classes or namespaces.
     """
 
     grouping: Grouping
@@ -91,6 +107,7 @@ class UsageReport:
     is_at_most: bool = False
     unread: tuple[str, ...] = ()
     partial: tuple[str, ...] = ()
+    sum: UsageSum | None = None
 
 
 def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str = "") -> UsageReport:
@@ -126,7 +143,21 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
         _build_row(table, grouping, name, groups[name], is_idle=is_idle, by=by)
         for name in sorted(groups.keys() - table.classes.unfinished)
     ]
-    return UsageReport(grouping, tuple(rows), bool(missing), state.unread_lines, table.classes.partial)
+    summed = sum_rows(grouping, rows)
+    return UsageReport(
+        grouping, tuple(rows), bool(missing), state.unread_lines, table.classes.partial, summed
+    )
+
+
+def sum_rows(grouping: Grouping, rows: Sequence[UsageRow]) -> UsageSum | None:
+    """Return what rows come to; None if one device may be in several of them."""
+    if grouping not in (Grouping.NODE, Grouping.POOL):
+        return None
+    names = [each.name for each in fields(UsageSum) if each.name != "rows"]
+    numbers = {name: [getattr(row, name) for row in rows] for name in names}
+    return UsageSum(
+        len(rows), **{name: None if None in found else sum(found) for name, found in numbers.items()}
+    )
 
 
 def add_empty(state: ClusterState, rows: Iterable[UsageRow], names: Iterable[str]) -> list[UsageRow]:

@@ -220,6 +220,20 @@ async def test_document_has_the_fields_of_the_schema(used, dra):
         assert answer.keys() <= schema[answer["kind"]]["properties"].keys()
 
 
+@pytest.mark.parametrize(
+    ("by", "is_summed"), [("node", True), ("pool", True), ("class", False), ("namespace", False)]
+)
+async def test_sum_of_rows_is_in_documents_too(used, dra, by, is_summed):
+    """Of rows by which a device counts once: that of the table."""
+    answer = json.loads((await dra("top", "--by", by, "-o", "json")).stdout)
+
+    found, rows = answer.get("sum"), answer["items"]
+    assert (found is not None) == is_summed
+    if found is not None:
+        assert found.pop("rows") == len(rows)
+        assert found == {name: sum(row[name] for row in rows) for name in found}
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_helps_and_imports_nothing_heavy(verb):
     """`--help` starts at once: neither a client nor the engine is imported."""

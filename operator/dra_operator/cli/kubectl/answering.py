@@ -96,6 +96,7 @@ class Demand:
 _LARGEST_FIRST = (
     *("Pod", "ResourceSlice", "ResourceClaim", "Node", "DeviceClass", "DeviceTaintRule", "Namespace"),
     *("PersistentVolume", "PersistentVolumeClaim", "ResourceClaimTemplate", "PodGroup", "ResourceQuota"),
+    "PriorityClass",
     "Lease",
     *(kind.kind for kind in POLICIES),
 )

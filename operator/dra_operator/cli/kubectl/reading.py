@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _OPTIONAL: Final = frozenset(
     (
         *("DeviceTaintRule", "PersistentVolume", "PersistentVolumeClaim", "PodGroup", "ResourceQuota"),
+        "PriorityClass",
         *(kind.kind for kind in POLICIES),
     )
 )
@@ -28,7 +29,9 @@ _OPTIONAL: Final = frozenset(
 _NOT_PERMITTED: Final = "not permitted to list "
 _FORBIDDEN: Final = "Forbidden"
 _NOT_FOUND: Final = "NotFound"
-_OF_READER: Final = frozenset(("resourceslices", "deviceclasses", "devicetaintrules", "nodes", "leases"))
+_OF_READER: Final = frozenset(
+    ("resourceslices", "deviceclasses", "devicetaintrules", "nodes", "leases", "priorityclasses")
+)
 """What the ClusterRole `dra-reader` of manifests/components/reader gives; what holds devices it does not."""
 _READER: Final = "ClusterRole dra-reader has it (manifests/components/reader)"
 _MOST_NAMES: Final = 1000

@@ -223,7 +223,7 @@ def _lines(style: Style, report: "ExplainAnswer", *, would: bool) -> Any:
     for text in report.written:
         yield from wrapped(f"the operator says: {text}", style)
     if report.written:
-        yield "as far as you can read:"
+        yield "as far as you can read:" if report.partial else "by what can be read:"
     first, *message = _headline(style, report, would=would)
     yield first
     # What a table says comes first, and the sentence behind it.

@@ -1,6 +1,6 @@
 """`kubectl dra top`: how many devices there are, used, free and tainted."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -66,7 +66,7 @@ def app(
 
     Examples: kubectl dra top node-1; kubectl dra top --by class; kubectl dra top --by pool --sort-by free.
     """
-    from dra_operator.questions.usage import Grouping, add_empty, find_usage, unknown_object
+    from dra_operator.questions.usage import Grouping, add_empty, find_usage, sum_rows, unknown_object
 
     if missing:
         if by != "node":
@@ -87,7 +87,7 @@ def app(
             raise unknown_object(f"{by} with devices", absent[0], [row.name for row in report.rows])
     if sort_by != "name":
         rows.sort(key=lambda row: -(getattr(row, sort_by) or 0))
-    report = replace(report, rows=tuple(rows))
+    report = replace(report, rows=tuple(rows), sum=sum_rows(report.grouping, rows))
     return Answer(
         "Usage",
         report,
@@ -157,7 +157,7 @@ def _lines(question: Question, report: "UsageReport", by: str) -> list[str]:
         Column("LARGEST FREE", _largest),
         Column("CONDITION", lambda row: Cell(row.condition or "-", Colour.WARNING), is_optional=True),
     ]
-    return listing(columns, rows, question.style, _sums(rows) if len(rows) > 1 and by != "class" else None)
+    return listing(columns, rows, question.style, _sums(report) if len(rows) > 1 else None)
 
 
 def _counted(field: str) -> Column:
@@ -176,10 +176,9 @@ def _largest(row: "UsageRow") -> str:
     return f"{found.capacity.rpartition('/')[2]} {found.amount}" if found else "-"
 
 
-def _sums(rows: "tuple[UsageRow, ...]") -> dict[str, str]:
-    found = {"NODE": f"({len(rows):,})", "POOL": f"({len(rows):,})"}
-    for field in ("total", "used", "free", "shared", "tainted", "blocked", "idle", "owned"):
-        numbers = [getattr(row, field) for row in rows]
-        found[field.upper()] = "-" if None in numbers else str(sum(numbers))
-    found["FREE<="] = found["FREE"]
-    return found
+def _sums(report: "UsageReport") -> dict[str, str] | None:
+    if report.sum is None:
+        return None
+    found = {name.upper(): "-" if each is None else str(each) for name, each in asdict(report.sum).items()}
+    rows = f"({report.sum.rows:,})"
+    return {**found, "NODE": rows, "POOL": rows, "FREE<=": found["FREE"]}
