@@ -24,7 +24,7 @@ def with_port(body):
 TAINT = {"key": "dedicated", "value": "llm", "effect": "NoSchedule"}
 OBSTACLES = {
     "cordon": ([node("n1", unschedulable=True)], user(), "unschedulable", "the nodes were not cordoned"),
-    "cpu": ([node("n1", cpu="500m")], user(), "cpu", "the nodes had enough cpu"),
+    "cpu": ([node("n1", cpu="500m")], user(), "cpu", "the nodes had enough cpu, or the pod requested less"),
     "selector": (
         [],
         user(nodeSelector={"zone": "a"}),

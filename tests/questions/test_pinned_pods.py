@@ -76,7 +76,7 @@ def test_shortage_of_the_only_node_is_named_before_the_selector():
 
     assert answer.reason == "NodeUnsuitable"
     assert f"{X}: cpu (8 left of 8, 12 requested)" in answer.message
-    assert answer.changes[0].text == "the nodes had enough cpu"
+    assert answer.changes[0].text == "the nodes had enough cpu, or the pod requested less"
 
 
 def test_pod_that_many_nodes_admit_is_told_of_counts():

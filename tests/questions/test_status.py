@@ -65,7 +65,7 @@ SITUATIONS = {
     "operator killed": (
         [lease(seconds=50), gated("train")],
         False,
-        "its Deployment has no ready pod, and pods have its gate (1)",
+        "no operator decides, though pods have its gate (1): see why its Deployment has no ready pod",
     ),
     "standby only": (
         [lease(holder=""), operator_pod(ready=True)],

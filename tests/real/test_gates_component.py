@@ -1,10 +1,14 @@
 """The component `gates` beside kube-scheduler and kube-controller-manager: a Job as it is, and the rights for that."""
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 import yaml
 
+from controlplane import install_component
 from controlplane.fencing import install, remove
 from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
 from controlplane.scene import RESOURCE, allocation
@@ -166,9 +170,13 @@ def used(reference):
     return frozenset((reference["resource"] + tail,))
 
 
-def test_pod_that_cannot_be_placed_gives_its_devices_back(managed, start_full_operator):
-    """Pod affinity is not looked at when the devices are decided; kube-scheduler's own words are the evidence."""
-    start_full_operator(*FLAGS).wait_ready()
+def test_pod_that_cannot_be_placed_gives_its_devices_back(managed, full_access, start_full_operator):
+    """Pod affinity is not looked at when the devices are decided; kube-scheduler's own words are the evidence.
+
+    That it was handed back stays its reason, though nobody but the operator may allocate the devices that are free.
+    """
+    install_component(full_access, "explain-pods")
+    start_full_operator(*FLAGS, "--explain=all").wait_ready()
     term = {"labelSelector": {"matchLabels": {"app": "nobody"}}, "topologyKey": "kubernetes.io/hostname"}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     managed.client.create(pods_of(managed), pod("lonely", affinity=affinity))
@@ -185,8 +193,44 @@ def test_pod_that_cannot_be_placed_gives_its_devices_back(managed, start_full_op
         what="no nomination",
     )
     assert "schedulingGates" not in found["spec"]
+    say_handed_back(managed, full_access, event["message"])
     # What became free is there for the next pod, and stays with it.
     managed.client.create(pods_of(managed), pod("next"))
     wait_bound(managed, "next")
-    time.sleep(3)
+    # Longer than a reason stands before it is found out again.
+    time.sleep(12)
     assert sum(bool(allocation(claim)) for claim in managed.all_claims()) == 1
+    say_handed_back(managed, full_access, event["message"])
+
+
+def say_handed_back(scene, plane, text):
+    """Hold Events, annotation and answers to saying of the pod that it was handed back, and nothing else."""
+    events = scene.client.get(f"/api/v1/namespaces/{scene.namespace}/events")["items"]
+    told = {event["reason"] for event in events if event["involvedObject"]["name"] == "lonely"}
+    assert told - {"FailedScheduling"} == {"HandedBack"}
+    names = [claim["metadata"]["name"] for claim in scene.all_claims()]
+    (name,) = [name for name in names if name.startswith("lonely-")]
+    assert scene.wait_pending(name, "handed back") == text
+    for words in (
+        ["explain", "pod/lonely"],
+        ["explain", f"claim/{name}"],
+        ["waiting", "-o", "wide"],
+        ["status"],
+    ):
+        done = kubectl_dra(plane, *words, "-n", scene.namespace)
+        assert done.returncode == 1, done
+        assert "HandedBack" in done.stdout or "handed back" in done.stdout, done
+        assert "delete" in done.stdout, done
+        assert "DeviceTainted" not in done.stdout, done
+
+
+def kubectl_dra(plane, *words):
+    """Run `kubectl dra` as an administrator."""
+    environment = {
+        "PATH": f"{plane.programs.kubectl.parent}:/usr/bin:/bin",
+        "KUBECONFIG": str(plane.admin_kubeconfig),
+    }
+    program = Path(sys.executable).with_name("kubectl-dra")
+    return subprocess.run(
+        [program, *words], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )

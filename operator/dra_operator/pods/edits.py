@@ -391,7 +391,7 @@ def _node_conditions(situation: Situation) -> Iterator[Series]:
 
     def edit(number: int) -> Change:
         name, nodes = conditions[number]
-        text = _CONDITIONS.get(name, f"the nodes had enough {name}")
+        text = _CONDITIONS.get(name, f"the nodes had enough {name}, or the pod requested less")
         suitable = situation.find_nodes_without(name)
         return Change(Kind.NODE_CONDITION, text, (nodes,), {"nodes": suitable})
 

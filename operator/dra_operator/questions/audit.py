@@ -542,9 +542,9 @@ def _find_nobody_deciding(view: _View) -> Iterator[Finding]:
     lease = find_lease(state)
     if not view.is_operator_dead or not (gated or owners):
         return
-    waiting = [f"{len(gated)} pod{'s' if len(gated) > 1 else ''} with its gate"] if gated else []
-    waiting += [f"devices that are owned (by {listed(owners)})"] if owners else []
-    text = f"{describe_operator(state)}, and there are {' and '.join(waiting)}"
+    waiting = [f"{len(gated)} pod{'s have' if len(gated) > 1 else ' has'} its gate"] if gated else []
+    waiting += [f"devices are owned (by {listed(owners)})"] if owners else []
+    text = f"{describe_operator(state)}, though {' and '.join(waiting)}"
     action = (
         "see whether the operator runs (with leader_election off it has no Lease); if it is gone for good, take the "
         "gates off (docs/pods.md), and give the devices back (docs/kinds.md, Uninstall)"

@@ -322,7 +322,12 @@ class _Question:
         gates = find_gates(record)
         if others := [name for name in gates if name != GATE]:
             text = f"it has scheduling gates, and is not scheduled before they are off: {', '.join(others)}"
-            return self._answer("waits", text)
+            first = self._pod_decider(Decider.OPERATOR if GATE in gates else Decider.KUBE_SCHEDULER)
+            result = first.decide(pod, self.state.placement.requirements(record))
+            then = (
+                f"fit on node {result.node}" if isinstance(result, PodDecision) else f"wait: {result.message}"
+            )
+            return self._answer("waits", f"{text}; as far as can be read it would then {then}")
         if gates:
             return self._explain_gated(record)
         if why := self._find_lost(record):

@@ -30,11 +30,11 @@ from dra_operator.questions.usage import find_usage
 from dra_operator.questions.waiting import find_waiting
 
 _MEANINGS: Final = (
-    (OWNED_POLICY, "Validating", "nobody else allocates owned devices"),
-    (OWNED_RULES_POLICY, "Validating", "rules that own devices stay as they were created"),
-    (OWNED_TOLERATIONS_POLICY, "Validating", "no claim tolerates the taint of owned devices"),
-    (GATES_POLICY, "Validating", "of pods the operator changes its gate and the nomination alone"),
-    (GATES_POLICY, "Mutating", "pods of managed namespaces get the gate"),
+    (OWNED_POLICY, "Validating", "keeps others from allocating owned devices"),
+    (OWNED_RULES_POLICY, "Validating", "keeps rules that own devices as they were created"),
+    (OWNED_TOLERATIONS_POLICY, "Validating", "keeps claims from tolerating the taint of owned devices"),
+    (GATES_POLICY, "Validating", "keeps the operator to its gate and the nomination of pods"),
+    (GATES_POLICY, "Mutating", "gives pods of managed namespaces the gate"),
 )
 """The policies that the project ships: name, sort, what they bring about."""
 _LABEL: Final = "app.kubernetes.io/name"
@@ -194,14 +194,14 @@ def _find_faults(
     needs = [f"pods have its gate ({counts['waiting']})"] if "waiting" in counts else []
     needs += [f"devices are owned by {listed(owners)}"] if owners else []
     if decides is False:
-        what = f", and {' and '.join(needs)}" if needs else ""
+        what = f", though {' and '.join(needs)}" if needs else ""
         if lease is None:
             # With leader_election none there is no Lease.
-            yield f"no operator decides: it was never installed, or is uninstalled{what}"
+            yield f"no operator decides{what}: it was never installed, or is uninstalled"
         elif ready:
-            yield f"pods of the operator are ready ({ready}) and none decides: see their /readyz and logs{what}"
+            yield f"pods of the operator are ready ({ready}) and none decides{what}: see their /readyz and logs"
         else:
-            yield f"no operator decides: see why its Deployment has no ready pod{what}"
+            yield f"no operator decides{what}: see why its Deployment has no ready pod"
     installed = {(each.name, each.sort): each.is_installed and each.is_bound for each in policies}
     if owners and decides and installed.get((OWNED_POLICY, "Validating")) is False:
         yield (

@@ -532,7 +532,13 @@ def _find_missing(
     found = {node: ("its slice has no devices", len(publishing) >= len(empty)) for node in empty}
     for node in claims.keys() - publishing:
         if node in state.nodes:
-            found.setdefault(node, (f"claim {listed(sorted(claims[node]))} holds a device there", True))
+            names = sorted(claims[node])
+            held = (
+                f"claims {listed(names)} hold devices"
+                if len(names) > 1
+                else f"claim {names[0]} holds a device"
+            )
+            found.setdefault(node, (f"{held} there", True))
     if not publishing:
         return found
     like = f"as {len(publishing)} node{'s' if len(publishing) > 1 else ''} with devices"

@@ -42,12 +42,15 @@ def complete_names(kind: str, prefix: str = "") -> Complete:
 
 
 def complete_subjects(kinds: dict[str, str]) -> Complete:
-    """Return what completes a prefix and the name of an object of its kind; nothing where the cluster is silent."""
+    """Return what completes a prefix and the name of an object of its kind; nothing where the cluster is silent.
+
+    A prefix without a kind is completed alone.
+    """
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
         found: list[CompletionItem] = []
         for prefix, kind in kinds.items():
-            if prefix and not incomplete.startswith(prefix):
+            if prefix and not (kind and incomplete.startswith(prefix)):
                 if prefix.startswith(incomplete):
                     found.append(CompletionItem(prefix))
                 continue

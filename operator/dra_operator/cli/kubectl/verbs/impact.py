@@ -55,7 +55,7 @@ def _check_named(ctx: click.Context, param: click.Parameter, subject: str) -> st
         metavar="[node/NAME | driver/NAME | CHANGE.yaml]",
         default="",
         callback=_check_named,
-        shell_complete=complete_subjects({"node/": "Node"}),
+        shell_complete=complete_subjects({"node/": "Node", "driver/": ""}),
     ),
     namespace=NAMESPACE_OF_CLAIMS,
 )
