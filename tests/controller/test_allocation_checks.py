@@ -1,7 +1,5 @@
 """Devices that two claims hold, broken allocations, and selectors that fail elsewhere."""
 
-from datetime import UTC, datetime
-
 import pytest
 from cycle_bench import event_reasons, fits, said_by, writes
 from table import said
@@ -112,7 +110,6 @@ MISSING = (
     f"nothing evicts its pods{ADVICE}"
 )
 NODE_GONE = f"node node-1 is gone; kube-controller-manager deletes its pods that were on the node{ADVICE}"
-EVICTING = {"key": "broken", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
 
 
 def put(kind, body):
@@ -154,46 +151,6 @@ def test_a_device_that_is_missing_for_a_minute_is_told(held, clock):
     assert annotations(effects) == {"theirs": MISSING}
     assert held.metric("broken_allocations", cause="device-missing") == 1
     assert held.run() == []
-
-
-def test_a_kubelet_that_restarts_is_not_told(held, clock):
-    """Its slices are away for 20 s, and come back one generation later."""
-    effects = held.run(gone("ResourceSlice", "slice-1"))
-    clock.now += 20
-    effects += held.run()
-    effects += held.run(put("ResourceSlice", resource_slice("gpu-0", "gpu-1", generation=2)))
-    clock.now += 100
-
-    assert effects + held.run() == []
-
-
-def test_a_node_that_is_gone_is_told_at_once(held):
-    """Nobody makes a node anew with the same devices in their places."""
-    effects = held.run(gone("Node", "node-1"))
-
-    assert said(effects) == {"theirs": NODE_GONE}
-    assert held.metric("broken_allocations", cause="node-gone") == 1
-
-
-def test_a_taint_that_is_tolerated_for_a_time_is_told_after_it(bench, clock):
-    """Counted from when it was added, by the time of day."""
-    start = datetime(2026, 1, 1, tzinfo=UTC).timestamp() + 10
-    bench.wall = lambda: datetime.fromtimestamp(start + clock.now - 1000, UTC)
-    has = allocation()
-    tolerates = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
-    has["devices"]["results"][0]["tolerations"] = [tolerates]
-    assert (
-        bench.run(
-            put("Node", node()),
-            put("ResourceSlice", resource_slice("gpu-0", taints=[EVICTING])),
-            bench.delta(claim("theirs"), allocation=has, reservedFor=USER),
-        )
-        == []
-    )
-    clock.now = bench.wake_at
-
-    assert clock.now == 1020
-    assert event_reasons(bench.run()) == ["AllocationBroken"]
 
 
 def annotated(bench, effects, name="theirs"):
