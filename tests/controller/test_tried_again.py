@@ -163,33 +163,6 @@ async def test_a_claim_that_is_deallocated_frees_its_device(cluster, operator, g
     assert await cluster.allocated("second") == ["gpu-0"]
 
 
-async def test_a_claim_that_is_deleted_frees_its_device(cluster, operator, gpu):
-    """Deleted, deallocated, gone: and the next one has the device."""
-    cluster.put(claim("first"))
-    await cluster.allocated("first")
-    cluster.put(claim("second"))
-    await cluster.waits("second")
-    await cluster.delete("first")
-
-    assert await cluster.allocated("second") == ["gpu-0"]
-    assert cluster.server.get("ResourceClaim", "first", "default") is None
-
-
-@pytest.mark.parametrize("end", ["Succeeded", "Failed", None], ids=["succeeded", "failed", "deleted"])
-async def test_a_pod_that_ends_gives_its_claim_back(cluster, operator, gpu, end):
-    """A claim that no pod uses any more is ours."""
-    cluster.put(pod())
-    await operator.settled()
-    cluster.put(claim())
-    await cluster.stays(lambda: not cluster.devices())
-    if end is None:
-        cluster.server.remove("Pod", "pod", "default")
-    else:
-        cluster.change("Pod", "pod", lambda body: body["status"].update(phase=end), "default")
-
-    await cluster.allocated()
-
-
 async def test_a_pod_that_ran_gives_its_claim_back_when_it_goes(cluster, operator, gpu):
     """Before, kube-controller-manager would take every allocation of the claim back, as often as it was made."""
     cluster.put(pod(phase="Succeeded", nodeName="node-1"))
