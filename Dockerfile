@@ -8,6 +8,7 @@ RUN pip install --no-cache-dir --require-hashes --requirement requirements/build
 COPY pyproject.toml README.md LICENSE ./
 COPY operator operator
 COPY manifests/components/ownership manifests/components/ownership
+COPY manifests/components/device-maintenance manifests/components/device-maintenance
 RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist .
 
 # `--target bridge` is the image of the node agent (docs/bridge.md).

@@ -35,6 +35,7 @@ IMAGE: Final = (
     "requirements",
     "operator",
     "manifests/components/ownership",
+    "manifests/components/device-maintenance",
 )
 """What the Dockerfile copies."""
 BUILD_TYPE: Final = "urn:dra-operator:make-release"

@@ -8,7 +8,6 @@ from pydantic import ValidationError
 from dra_operator.api.convert import apply_defaults
 from dra_operator.api.names import OWNED_FINALIZER, POLICY_FINALIZER
 from dra_operator.api.read import read_object
-from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import RuleStatus
 from dra_operator.kinds.allocation_policy import (
     Hits,
@@ -23,9 +22,8 @@ from dra_operator.kinds.allocation_policy import (
 from dra_operator.kinds.changes import Create, Delete, Patch, with_transition_times
 from dra_operator.kinds.policy_controller import find_hits
 from dra_operator.kinds.selector import Selector
-from dra_operator.kinds.world import State
-from dra_operator.ledger import Ledger
 from factories import allocation, claim, request, resource_slice, result
+from kinds.states import build_state
 
 GPU = Selector("gpu.example.com")
 POOL = Selector("gpu.example.com", "node-1")
@@ -185,7 +183,7 @@ def test_devices_that_another_rule_keeps_hold_nothing_back():
 
 def test_hits_are_devices_and_their_holders():
     """Those that a selector names, in its pools; those that others keep have no holders."""
-    state = State(Inventory(), Ledger())
+    state = build_state()
     for name, pool in (("first", "node-1"), ("second", "node-2")):
         devices = [{"name": "gpu-0"}, {"name": "gpu-1"}]
         state.inventory.put(read(resource_slice(f"s-{pool}", devices, driver="gpu.example.com", pool=pool)))

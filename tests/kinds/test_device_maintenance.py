@@ -11,15 +11,15 @@ from dra_operator.inventory import Inventory
 from dra_operator.kinds.changes import Create, Delete
 from dra_operator.kinds.device_maintenance import read_maintenance
 from dra_operator.kinds.maintenance_cards import Card, find_cards, read_holder
-from dra_operator.kinds.maintenance_plan import name_rule, plan, read_rule
+from dra_operator.kinds.maintenance_plan import Quiet, name_rule, plan, read_rule
 from dra_operator.kinds.maintenance_status import build_result
 from dra_operator.kinds.selector import DeviceKey
-from dra_operator.kinds.world import State
 from dra_operator.ledger import Ledger
 from factories import allocation, claim, request, resource_slice, result
+from kinds.states import build_state
 
 NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
-QUIET = timedelta(seconds=120)
+QUIET, FENCED = timedelta(seconds=120), timedelta(seconds=30)
 DRIVER, POOL = "gpu.example.com", "node-1"
 NAME = f"{DRIVER}/{POOL}"
 DEVICES = {"driver": DRIVER, "pool": POOL}
@@ -102,7 +102,7 @@ def held(name="c", *, device="a", users=("p",), made_for="p", tolerations=()):
     return read_object(body)
 
 
-def planned(own, *cards, rules=(), others=(), holders=None):
+def planned(own, *cards, rules=(), others=(), holders=None, quiet=None, misfit=""):
     """The plan, and what comes of it."""
     found = plan(
         own,
@@ -111,7 +111,8 @@ def planned(own, *cards, rules=(), others=(), holders=None):
         rules=rules,
         holders=holders or {},
         now=NOW,
-        quiet=QUIET,
+        quiet=quiet or Quiet(QUIET, FENCED),
+        misfit=misfit,
         api_version="resource.k8s.io/v1",
     )
     return found, build_result(found, {}, []).status
@@ -173,6 +174,53 @@ def test_time_without_a_claim_is_counted_without_a_break():
     found, status = planned(maintenance(entry("a", "Drained", since=119)), card("a", "c"), rules=[rule("a")])
     assert status["cards"][0]["since"] == at(0)
     assert found.events == ()
+
+
+@pytest.mark.parametrize(
+    ("tainted", "free", "fenced", "phase"),
+    [
+        (1000, 100, None, "Drained"),
+        (1000, 130, None, "Safe"),
+        (1000, 40, 40, "Safe"),
+        (40, 1000, 40, "Safe"),
+        (1000, 1000, 20, "Safe"),
+        (100, 100, 20, "Drained"),
+        (100, 20, 100, "Drained"),
+    ],
+)
+def test_card_is_safe_earlier_where_its_allocation_is_refused(tainted, free, fenced, phase):
+    """30 s after that is known, the taint and the last claim; otherwise after 120 s without the former."""
+    fences = {} if fenced is None else {"rule-a": NOW - timedelta(seconds=fenced)}
+    own = maintenance(entry("a", "Drained", since=free))
+    for card_, rules in (
+        (card("a"), [rule("a", tainted)]),
+        (replace(card("a"), devices=(key("a"), key("b"))), [rule("a", tainted), rule("b", tainted)]),
+    ):
+        _, status = planned(own, card_, rules=rules, quiet=Quiet(QUIET, FENCED, fences))
+        is_late = len(rules) == 2 and min(free, tainted) < QUIET.seconds
+        assert phases(status) == {"a": "Drained" if is_late else phase}
+
+    safe = maintenance(entry("a", "Safe", since=5))
+    _, status = planned(safe, card("a"), rules=[rule("a", 50)], quiet=Quiet(QUIET, FENCED))
+    assert phases(status) == {"a": "Safe"}
+
+
+def test_next_card_waits_until_what_must_fit_does():
+    """One card is begun at a time, so that it can be asked what would fit without it; those begun stay so."""
+    demand = {"namespace": "ns", "resourceClaimTemplateName": "t"}
+    own = maintenance(entry("a", "Safe"), maxUnavailable=3, mustStillFit=[demand])
+    cards, rules = [card(each) for each in "abc"], [rule("a")]
+
+    found, _ = planned(own, *cards, rules=rules)
+    assert (found.beginning, found.begun) == ((f"{NAME}/b",), (key("a"), key("b")))
+
+    found, status = planned(own, *cards, rules=rules, misfit="ns/t: 0 of 1 copies would fit: why")
+    assert phases(status) == {"a": "Safe", "b": "Waiting", "c": "Waiting"}
+    assert not found.changes
+    assert condition(status, "Blocked") == (
+        "True",
+        "spec.mustStillFit: ns/t: 0 of 1 copies would fit: why",
+    )
 
 
 def test_allocation_of_a_safe_card_is_told():
@@ -368,7 +416,7 @@ def state(*devices, holds=(), admin=False):
     body["status"] = {"allocation": allocation(*results)}
     made = read_object(body)
     ledger.put(made)
-    return State(inventory, ledger, find_claim=lambda _: made)
+    return build_state(inventory, ledger, find_claim=lambda _: made)
 
 
 def part(name, *sets):

@@ -13,11 +13,11 @@ from dra_operator.inventory import Inventory
 from dra_operator.kinds.changes import Create, Delete, with_transition_times
 from dra_operator.kinds.device_maintenance import read_maintenance
 from dra_operator.kinds.maintenance_cards import find_cards, find_pod, read_holder
-from dra_operator.kinds.maintenance_plan import plan, read_rule
+from dra_operator.kinds.maintenance_plan import Quiet, plan, read_rule
 from dra_operator.kinds.maintenance_status import build_result
-from dra_operator.kinds.world import State
 from dra_operator.ledger import Ledger
 from factories import GPU, claim, request, resource_slice
+from kinds.states import build_state
 
 QUIET = 120
 POOL = {"driver": GPU, "pool": "node-1"}
@@ -170,7 +170,7 @@ class Cluster:
             body["status"] = {"allocation": {"devices": {"results": [result]}}, "reservedFor": users}
             made["ns", name] = read_object(body)
             ledger.put(made["ns", name])
-        return State(inventory, ledger, find_claim=made.get)
+        return build_state(inventory, ledger, find_claim=made.get)
 
     def reconcile(self, name, *, kills=True):
         """Reconcile a maintenance; the operator may be killed before each write."""
@@ -187,7 +187,7 @@ class Cluster:
             rules=[each for each in rules if each is not None],
             holders=holders,
             now=self.now,
-            quiet=timedelta(seconds=QUIET),
+            quiet=Quiet(timedelta(seconds=QUIET), timedelta(seconds=QUIET)),
             api_version="resource.k8s.io/v1",
         )
         for change in found.changes:

@@ -13,7 +13,7 @@ from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import RuleStatus
 from dra_operator.kinds.allocation_policy import KIND
 from dra_operator.kinds.policy_controller import PolicyController
-from dra_operator.kinds.world import State, World
+from dra_operator.kinds.world import World
 from dra_operator.ledger import Ledger
 from factories import allocation, claim, request, resource_slice, result
 
@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
 
 from cluster import access_to
 from faulty_server import FaultyServer
+from kinds.states import build_state
 
 GPU, NIC = "gpu.example.com", "nic.example.com"
 ENTRIES = (
@@ -67,7 +68,7 @@ class Cluster:
             devices = [{"name": "gpu-0"}, {"name": "gpu-1"}]
             body = resource_slice(f"{driver}-{pool}", devices, driver=driver, pool=pool, nodeName=pool)
             self.inventory.put(read_object(body))
-        state = State(self.inventory, self.ledger, find_rule=self.find_rule)
+        state = build_state(self.inventory, self.ledger, find_rule=self.find_rule)
         self.world = ShortLivedWorld(
             session, lambda asked: asked.answer(state), self.permit, self.find_served, self.record, None
         )

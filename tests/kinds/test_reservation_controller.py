@@ -6,13 +6,12 @@ import pytest
 
 from dra_operator.api.read import read_object
 from dra_operator.cluster.session import ApiError
-from dra_operator.inventory import Inventory
 from dra_operator.kinds.device_reservation import read_reservation
 from dra_operator.kinds.reservation_controller import find_copies
-from dra_operator.kinds.world import State
-from dra_operator.ledger import Breakage, Cause, Ledger
+from dra_operator.ledger import Breakage, Cause
 from factories import allocation, claim, result
 from kinds.reservation_world import NAMESPACE, History, run_history
+from kinds.states import build_state
 
 HISTORIES = 500
 PARTS = 10
@@ -118,9 +117,7 @@ def test_what_was_lost_is_about_what_a_claim_has_now(devices):
     """Right after a claim got other devices, those of before may still be known to be lost."""
     status = {"allocation": allocation(*map(result, devices))}
     held = read_object(claim("a-0", status=status, namespace=NAMESPACE, uid="1"))
-    state = State(
-        Inventory(),
-        Ledger(),
+    state = build_state(
         find_claim={(NAMESPACE, "a-0"): held}.get,
         find_broken=lambda: {(NAMESPACE, "a-0"): (GONE,)},
     )
@@ -134,9 +131,7 @@ def test_what_was_lost_is_about_what_a_claim_has_now(devices):
 def test_why_a_copy_waits_is_what_the_operator_says():
     """The reason of its explanation, with the smallest change, while it has no devices."""
     waiting = read_object(claim("a-1", namespace=NAMESPACE, uid="1"))
-    state = State(
-        Inventory(),
-        Ledger(),
+    state = build_state(
         find_claim={(NAMESPACE, "a-1"): waiting}.get,
         find_reason={(NAMESPACE, "a-1"): ("DeviceInUse", "all 4 are; it fits if one ends")}.get,
     )

@@ -1,5 +1,6 @@
 """DeviceMaintenance beside kube-scheduler and kube-controller-manager: one card is emptied, its neighbours are not."""
 
+import json
 import re
 
 import pytest
@@ -7,6 +8,7 @@ import yaml
 from pydantic import ValidationError
 
 from controlplane import (
+    KubectlError,
     clear_cluster,
     fresh_namespace,
     install_access,
@@ -87,9 +89,7 @@ class MaintenanceInstallation(Installation):
     def create_users(self):
         """Create four pods, of which three are replicas that a budget protects, and wait until they run."""
         where = f"namespaces/{self.namespace}"
-        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
-        template = {"metadata": {"name": "gpu"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
-        self.client.create(f"{RESOURCE}/{where}/resourceclaimtemplates", template)
+        self.create_template()
         claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
         made = pod_spec(resources={"claims": [{"name": "gpu"}]}) | {"resourceClaims": claims}
         labels = {"app": "training"}
@@ -118,6 +118,14 @@ class MaintenanceInstallation(Installation):
             seconds=60,
             what="three healthy pods",
         )
+
+    def create_template(self):
+        """Create a template of claims for one partition, and return the spec of such a claim."""
+        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+        spec = {"devices": {"requests": [request]}}
+        where = f"{RESOURCE}/namespaces/{self.namespace}/resourceclaimtemplates"
+        self.client.create(where, {"metadata": {"name": "gpu"}, "spec": {"spec": spec}})
+        return spec
 
     def run_pods(self, count):
         """Wait until so many pods have a node, and say of each that it runs, as its kubelet would."""
@@ -232,7 +240,9 @@ def test_one_card_is_emptied_worked_on_and_put_back(installed):
     assert len(ours) == 2
 
     installed.apply(devices=[{**CARD, "device": device}], drain="Evict", evictAfterSeconds=0)
-    installed.wait_condition("Drained", "False", "disruption budget")
+    found = installed.wait_condition("Drained", "False", "disruption budget")
+    (preview,) = [each for each in found["status"]["conditions"] if each["type"] == "Previewed"]
+    assert re.match("2 devices, held by claims .*; 0 of 2 would get other devices, not ", preview["message"])
     assert installed.tainted() == [f"{card}-a", f"{card}-b"]
     installed.client.wait_for(
         f"{installed.pods}/extended", lambda found: found is None, seconds=60, what="the eviction"
@@ -253,6 +263,44 @@ def test_one_card_is_emptied_worked_on_and_put_back(installed):
     assert len(installed.uids()) == 3
     installed.remove()
     installed.wait_told("Evicted", "SafeToWork", "Returned")
+
+
+def test_policy_refuses_what_is_in_maintenance_and_makes_it_safe_sooner(installed):
+    """No card is begun that claims need which must still fit; the policy keeps anybody off, so 600 s are not waited."""
+    installed.flags = ("--devices=owned", "--maintenance-quiet-seconds=600", "--ownership-settle-seconds=2")
+    spec = installed.create_template()
+    claims = f"{RESOURCE}/namespaces/{installed.namespace}/resourceclaims"
+    installed.client.create(claims, {"metadata": {"name": "waits"}, "spec": spec})
+    installed.start()
+    demand = {"namespace": installed.namespace, "resourceClaimTemplateName": "gpu"}
+    devices = [{**CARD, "device": "g0-a"}]
+
+    installed.apply(devices=devices, mustStillFit=[{**demand, "copies": 3}])
+    installed.wait_condition("Blocked", "True", f"{installed.namespace}/gpu: 2 of 3 copies would fit: ")
+    assert installed.tainted() == []
+    installed.apply(devices=devices, mustStillFit=[{**demand, "copies": 2}])
+    found = installed.wait_condition("SafeToWork", "True", f"{NODE}/g0")
+    assert found["status"]["conditions"][-1]["message"] == "2 devices, which no claim holds"
+
+    for device, is_refused in (("g0-b", True), ("g1-a", False)):
+        result = {"request": "gpu", "driver": DRIVER, "pool": NODE, "device": device}
+        status = {"allocation": {"devices": {"results": [result]}}}
+        patch = (
+            "--subresource=status",
+            "--type=merge",
+            "--dry-run=server",
+            "-p",
+            json.dumps({"status": status}),
+        )
+        said = ""
+        try:
+            installed.plane.kubectl(
+                "patch", "resourceclaim", "waits", f"--namespace={installed.namespace}", *patch
+            )
+        except KubectlError as error:
+            said = str(error)
+        assert ("g0-b is in maintenance" in said) is is_refused
+        assert bool(said) is is_refused
 
 
 def test_what_is_left_to_people_is_named_and_rules_are_restored(installed):
@@ -291,10 +339,14 @@ def test_what_is_left_to_people_is_named_and_rules_are_restored(installed):
     assert installed.tainted() == []
 
 
+FITTING = {"namespace": "n", "resourceClaimTemplateName": "t", "copies": 255}
 SPECS = [
     ({"devices": [{**CARD, "device": "g0-a"}]}, True),
     ({"devices": [{"node": NODE}], "drain": "Evict", "finished": ["all", "a/b/c", "a/b/c/d"]}, True),
     ({"devices": [{"driver": DRIVER}], "maxUnavailable": 2}, True),
+    ({"devices": [{"node": NODE}], "mustStillFit": [FITTING]}, True),
+    ({"devices": [{"node": NODE}], "mustStillFit": [{**FITTING, "copies": 0}]}, False),
+    ({"devices": [{"node": NODE}], "mustStillFit": [{"namespace": "n"}]}, False),
     ({}, False),
     ({"devices": []}, False),
     ({"devices": [{}]}, False),

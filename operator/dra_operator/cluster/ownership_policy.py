@@ -15,7 +15,7 @@ from typing import Any, Final
 import yaml
 
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP
-from dra_operator.api.names import OWNED_POLICY
+from dra_operator.api.names import MAINTENANCE_POLICY, OWNED_POLICY
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.delivery import Permit
 from dra_operator.cluster.discovery import Served, served
@@ -167,8 +167,8 @@ def _plain(expression: object) -> str:
 
 
 _PATHS: Final = {
-    "policy": f"/apis/{GROUP}/v1/validatingadmissionpolicies/{OWNED_POLICY}",
-    "binding": f"/apis/{GROUP}/v1/validatingadmissionpolicybindings/{OWNED_POLICY}",
+    "policy": f"/apis/{GROUP}/v1/validatingadmissionpolicies/",
+    "binding": f"/apis/{GROUP}/v1/validatingadmissionpolicybindings/",
 }
 
 
@@ -193,7 +193,7 @@ async def read_fence(session: ApiSession) -> InstalledFence:
     missing = ""
     for what, path in _PATHS.items():
         try:
-            found.append(await session.request("GET", path))
+            found.append(await session.request("GET", path + OWNED_POLICY))
         except ApiError as error:
             if error.is_missing_right:
                 return InstalledFence(denied=error)
@@ -215,9 +215,10 @@ async def refuses(
     claim: ResourceClaim,
     device: tuple[str, str, str],
     *,
+    policy: str = OWNED_POLICY,
     timeout: float = 60,  # noqa: ASYNC109 - it is the limit of one exchange
 ) -> bool:
-    """Return whether the policy refuses a device (driver, pool, name) to a claim without allocation, in a dry run.
+    """Return whether a policy refuses a device (driver, pool, name) to a claim without allocation, in a dry run.
 
     A policy that was deleted and installed again refuses nothing under new rules: the API server goes on with the rules
     of before, until it is restarted. Raises ApiError and ApiUnreachable if that cannot be known.
@@ -233,10 +234,26 @@ async def refuses(
             "PATCH", path, params={"dryRun": "All"}, body=body, content_type=MERGE_PATCH, timeout=timeout
         )
     except ApiError as error:
-        if f"ValidatingAdmissionPolicy '{OWNED_POLICY}'" in error.message:
+        if f"ValidatingAdmissionPolicy '{policy}'" in error.message:
             return True
         raise
     return False
+
+
+async def is_maintenance_fenced(session: ApiSession) -> bool:
+    """Return whether the policy about devices in maintenance is installed as published; False if that is not known."""
+    path = Path(__file__).with_name("maintenance_policy.yaml")
+    policy, binding = yaml.safe_load_all(path.read_text(encoding="utf-8"))
+    try:
+        found = [await session.request("GET", where + MAINTENANCE_POLICY) for where in _PATHS.values()]
+    except (ApiError, ApiUnreachable):
+        return False
+    is_same = _policy_meaning(found[0]) == _policy_meaning(policy)
+    return (
+        is_same
+        and _binding_meaning(found[1]) == _binding_meaning(binding)
+        and "Deny" in found[1]["spec"]["validationActions"]
+    )
 
 
 @dataclass(frozen=True, slots=True)

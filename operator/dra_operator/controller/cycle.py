@@ -195,9 +195,11 @@ class SchedulingCycle:
         self._state = State(
             self.inventory,
             self.ledger,
+            self.explainer,
             find_rule=self._owned.find_status,
             find_claim=claims.get,
             find_allocated=claims.allocated,
+            find_pending=claims.pending,
             find_reason=self._pending.find_text,
             find_broken=self._broken_allocations.find_known,
             is_foreign=self._context.is_foreign,

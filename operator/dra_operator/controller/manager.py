@@ -401,7 +401,11 @@ class Manager:
             return
         await self._end_kinds()
         if found:
-            there = build_own_kinds(self._world, self._tuning.maintenance_quiet_seconds)
+            there = build_own_kinds(
+                self._world,
+                self._tuning.maintenance_quiet_seconds,
+                self._settings.ownership_settle_seconds,
+            )
             kinds = [each for each in there if each.plural in found]
             self._kinds = self._build_kinds(kinds, self.metrics.defect_logger)
             self._kinds.start()

@@ -59,6 +59,15 @@ class MaintenanceDevices(BaseModel):
         return self.driver == key.driver and self.pool in (None, key.pool) and self.device in (None, key.name)
 
 
+class FittingClaims(BaseModel):
+    """An entry of `spec.mustStillFit`: so many claims of a template."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
+    namespace: str = Field(min_length=1, max_length=63)
+    resource_claim_template_name: str = Field(min_length=1, max_length=253)
+    copies: int = Field(default=1, ge=1, le=255)
+
+
 class MaintenanceSpec(BaseModel):
     """`spec` of a maintenance."""
 
@@ -68,6 +77,7 @@ class MaintenanceSpec(BaseModel):
     drain: Literal["Wait", "Evict"] = "Wait"
     evict_after_seconds: int = Field(default=300, ge=0, le=604_800)
     max_unavailable: int | None = Field(default=None, ge=1, le=MOST_CARDS)
+    must_still_fit: tuple[FittingClaims, ...] = Field(default=(), max_length=16)
     finished: tuple[str, ...] = Field(default=(), max_length=MOST_CARDS)
 
     @model_validator(mode="after")
@@ -126,6 +136,8 @@ class Maintenance:
     spec: MaintenanceSpec
     entries: tuple[CardStatus, ...] = ()
     is_deleted: bool = False
+    preview: str | None = None
+    """What it was said to hit, if that was said of its spec as it is."""
 
     @property
     def begun(self) -> tuple[CardStatus, ...]:
@@ -142,14 +154,22 @@ def read_maintenance(body: Mapping[str, Any]) -> Maintenance:
     metadata = body["metadata"]
     is_deleted = bool(metadata.get("deletionTimestamp"))
     spec = _NOTHING if is_deleted else MaintenanceSpec.model_validate(body.get("spec") or {})
-    cards = (body.get("status") or {}).get("cards") or ()
-    entries = tuple([CardStatus.model_validate(each) for each in cards])
+    status, generation = body.get("status") or {}, int(metadata.get("generation", 0))
+    entries = tuple([CardStatus.model_validate(each) for each in status.get("cards") or ()])
+    previews = [
+        each["message"]
+        for each in status.get("conditions") or ()
+        if each["type"] == "Previewed"
+        and each["status"] == "True"
+        and each["observedGeneration"] == generation
+    ]
     return Maintenance(
         metadata["name"],
         metadata["uid"],
-        int(metadata.get("generation", 0)),
+        generation,
         metadata.get("creationTimestamp", ""),
         spec,
         entries,
         is_deleted,
+        previews[0] if previews else None,
     )

@@ -42,6 +42,7 @@ PLURAL: Final = RESERVATION_RESOURCE
 _OLDER: Final = (
     "the template was made anew since: only new copies are made of it; delete the claim to have that"
 )
+_API_VERSION: Final = "resource.k8s.io/v1"
 _NOTHING: Final = {
     "Lost": "no device is lost",
     "Foreign": "the operator chose all devices",
@@ -97,11 +98,12 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The ResourceClaimTemplate of a reservation: its uid, and what a claim gets of it, as on the wire."""
+    """A ResourceClaimTemplate: its uid, and what a claim gets of it, as on the wire."""
 
     uid: str
     metadata: Body
     spec: Body
+    api_version: str = _API_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,8 @@ def read_template(body: Mapping[str, Any]) -> Template:
     made = body.get("spec") or {}
     metadata = made.get("metadata") or {}
     kept = {key: dict(metadata[key]) for key in ("labels", "annotations") if metadata.get(key)}
-    return Template(body["metadata"]["uid"], kept, made.get("spec") or {})
+    version = body.get("apiVersion", _API_VERSION)
+    return Template(body["metadata"]["uid"], kept, made.get("spec") or {}, version)
 
 
 def plan_sweep(claims: Iterable[ResourceClaim], alive: Collection[str]) -> Iterator[Patch]:

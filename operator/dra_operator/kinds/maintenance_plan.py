@@ -44,6 +44,25 @@ class MaintenanceRule:
 
 
 @dataclass(frozen=True, slots=True)
+class Quiet:
+    """How long nobody must hold a card until it is safe: `fenced` where the policy refuses its allocation, else `open`.
+
+    `fences` says since when it is known to do so, by the uids of rules.
+    """
+
+    open: timedelta
+    fenced: timedelta
+    fences: Mapping[str, datetime] = field(default_factory=dict)
+
+    def find_end(self, since: datetime, rules: Iterable[MaintenanceRule]) -> datetime:
+        """Return when a card with these rules is safe, that nobody has held since a moment."""
+        known = [self.fences.get(rule.uid) for rule in rules]
+        fenced = [each for each in known if each is not None]
+        end = since + self.open
+        return end if len(fenced) < len(known) else min(end, max(since, *fenced) + self.fenced)
+
+
+@dataclass(frozen=True, slots=True)
 class Eviction:
     """An eviction of a pod, for the sake of a card; `key` is told apart from others by owner and device."""
 
@@ -66,7 +85,9 @@ class MaintenanceEvent:
 class MaintenancePlan:
     """What is to be done for a maintenance, and what will be told of it.
 
-    `blocked` says which other maintenance works on a card, `unresolved` what of the spec names nothing.
+    `blocked` says which other maintenance works on a card, `misfit` what would not fit without the next one,
+    `unresolved` what of the spec names nothing. `beginning` are the cards that are begun by it, `begun` the devices of
+    all that are.
     """
 
     maintenance: Maintenance
@@ -77,6 +98,9 @@ class MaintenancePlan:
     blocked: Mapping[str, str]
     unresolved: tuple[str, ...]
     is_released: bool
+    begun: tuple[DeviceKey, ...] = ()
+    beginning: tuple[str, ...] = ()
+    misfit: str = ""
 
 
 def read_rule(body: Mapping[str, Any], uid: str) -> MaintenanceRule | None:
@@ -111,18 +135,20 @@ def plan(
     rules: Iterable[MaintenanceRule],
     holders: Mapping[ClaimName, Holder],
     now: datetime,
-    quiet: timedelta,
+    quiet: Quiet,
     api_version: str,
+    misfit: str = "",
 ) -> MaintenancePlan:
     """Return what is to be done for a maintenance.
 
     `others` are the other maintenances; `cards` those that it names, and `rules` its own; `holders` is known of claims
-    that hold cards that were begun. A card is safe after `quiet`; rules are made in `api_version`.
+    that hold cards that were begun; rules are made in `api_version`. `misfit` says what would not fit if another card
+    were begun, so that none is.
     """
     mine = list(rules)
     before = {each.name: each for each in own.entries}
     intact = {each.device: each for each in mine if each.device is not None and not each.is_deleted}
-    found = _CardPlanner(own, holders, now, quiet, api_version, before, intact)
+    found = _CardPlanner(own, holders, now, quiet, api_version, misfit, before, intact)
     chosen = sorted(cards, key=lambda each: each.name)
     unresolved = _find_unresolved(own, chosen)
     if len(chosen) > MOST_CARDS:
@@ -139,6 +165,9 @@ def plan(
         found.blocked,
         unresolved,
         is_released=not mine and own.is_deleted,
+        begun=tuple(found.needed),
+        beginning=tuple(found.beginning),
+        misfit=misfit,
     )
 
 
@@ -160,8 +189,9 @@ class _CardPlanner:
     own: Maintenance
     holders: Mapping[ClaimName, Holder]
     now: datetime
-    quiet: timedelta
+    quiet: Quiet
     api_version: str
+    misfit: str
     before: Mapping[str, CardStatus]
     rules: Mapping[DeviceKey, MaintenanceRule]
     """Those that are as they were made."""
@@ -170,7 +200,8 @@ class _CardPlanner:
     events: list[MaintenanceEvent] = field(default_factory=list)
     entries: list[CardStatus] = field(default_factory=list)
     blocked: dict[str, str] = field(default_factory=dict)
-    _needed: dict[DeviceKey, None] = field(default_factory=dict)
+    needed: dict[DeviceKey, None] = field(default_factory=dict)
+    beginning: list[str] = field(default_factory=list)
 
     def decide(self, cards: Sequence[Card], others: Sequence[Maintenance]) -> None:
         """Find out the phase of each card. Those that were begun stay so, and make others wait."""
@@ -185,13 +216,17 @@ class _CardPlanner:
         free = (self.own.spec.max_unavailable or 1) - len(begun)
         returning = begun & finished
         begun -= finished
+        if self.own.spec.must_still_fit:
+            # Whether all fits is asked for one card after the other.
+            free = min(free, 0 if self.misfit else 1)
         for card in cards:
             if free > 0 and card.name not in begun | finished | self.blocked.keys():
                 begun.add(card.name)
+                self.beginning.append(card.name)
                 free -= 1
         for card in cards:
             if card.name in begun:
-                self._needed |= dict.fromkeys(card.devices)
+                self.needed |= dict.fromkeys(card.devices)
         for card in cards:
             if card.name in finished:
                 self.entries.append(self._return(card, was_begun=card.name in returning))
@@ -223,7 +258,12 @@ class _CardPlanner:
         if card.name in self.blocked:
             return self._enter(card, "Waiting", f"in maintenance {self.blocked[card.name]}")
         if not is_begun:
-            return self._enter(card, "Waiting", "waits for others, as spec.maxUnavailable says")
+            text = (
+                "claims of spec.mustStillFit would not fit without the next"
+                if self.misfit
+                else "spec.maxUnavailable says"
+            )
+            return self._enter(card, "Waiting", f"waits for others, as {text}")
         away = "" if card.is_published else "not published at the moment"
         lacking = [key for key in card.devices if key not in self.rules]
         if lacking:
@@ -232,13 +272,18 @@ class _CardPlanner:
         if card.claims:
             return self._drain(card)
         known = self.before.get(card.name)
-        tainted = max(self.rules[key].created for key in card.devices)
+        rules = [self.rules[key] for key in card.devices]
+        tainted = max(rule.created for rule in rules)
         is_free = known is not None and known.phase in ("Drained", "Safe")
         since = max(tainted, known.since if known is not None and is_free else self.now)
-        if known is not None and known.phase == "Safe" and tainted + self.quiet <= self.now:
-            return self._enter(card, "Safe", away)
-        if not is_free or since + self.quiet > self.now:
-            text = f"no claim holds it; safe at {timestamp(since + self.quiet)} if it stays so"
+        if known is not None and known.phase == "Safe":
+            # A killed operator may have made a rule anew, and not have said so.
+            least = min(self.quiet.fenced, self.quiet.open)
+            if tainted + least <= known.since or tainted + self.quiet.open <= self.now:
+                return self._enter(card, "Safe", away)
+        end = self.quiet.find_end(since, rules)
+        if not is_free or end > self.now:
+            text = f"no claim holds it; safe at {timestamp(end)} if it stays so"
             return self._enter(card, "Drained", text).model_copy(update={"since": since})
         seconds = (self.now - tainted).total_seconds()
         self.events.append(MaintenanceEvent(SAFE, f"{card.name} can be worked on", seconds=seconds))
@@ -247,7 +292,7 @@ class _CardPlanner:
     def _return(self, card: Card, *, was_begun: bool) -> CardStatus:
         if not was_begun:
             return self._enter(card, "Returned", "")
-        if any(key in self.rules and key not in self._needed for key in card.devices):
+        if any(key in self.rules and key not in self.needed for key in card.devices):
             return self._enter(card, "Finished", "the taint is being taken off")
         if not card.is_published:
             return self._enter(
@@ -322,11 +367,11 @@ class _CardPlanner:
         gone = [
             rule
             for rule in rules
-            if not rule.is_deleted and (rule.device is None or rule.device not in self._needed)
+            if not rule.is_deleted and (rule.device is None or rule.device not in self.needed)
         ]
         self.changes += [Delete(_RULE, rule.name, rule.uid) for rule in gone]
         names = {rule.name for rule in rules}
-        for key in self._needed:
+        for key in self.needed:
             # One that is being deleted, or was edited, is in the way for a moment.
             if key not in self.rules and name_rule(self.own.uid, key) not in names:
                 self.changes.append(Create(_RULE, self._build_rule(key)))

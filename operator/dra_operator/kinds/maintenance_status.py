@@ -38,8 +38,9 @@ def build_result(
     conditions = [
         _safe_to_work(entries),
         _drained(entries),
-        _blocked(plan.blocked, refused),
+        _blocked(plan.blocked, plan.misfit, refused),
         _resolved(plan.unresolved),
+        _previewed(plan.maintenance.preview),
     ]
     generation = plan.maintenance.generation
     status = {
@@ -89,15 +90,23 @@ def _drained(entries: Sequence[CardStatus]) -> Body:
     return condition("Drained", "Unknown", "NotBegun", "no card is being worked on")
 
 
-def _blocked(blocked: Mapping[str, str], refused: Sequence[str]) -> Body:
+def _blocked(blocked: Mapping[str, str], misfit: str, refused: Sequence[str]) -> Body:
     if refused:
         return condition("Blocked", "True", "WriteRefused", first_lines(refused))
+    if misfit:
+        return condition("Blocked", "True", "WouldNotFit", f"spec.mustStillFit: {misfit}")
     if blocked:
         lines = [
             f"{card} is in maintenance {name}, which works on it first" for card, name in blocked.items()
         ]
         return condition("Blocked", "True", "InAnotherMaintenance", first_lines(lines))
     return condition("Blocked", "False", "None", "nothing keeps it from its devices")
+
+
+def _previewed(preview: str | None) -> Body:
+    if preview is None:
+        return condition("Previewed", "Unknown", "NothingPublished", "nobody publishes such a device")
+    return condition("Previewed", "True", "Previewed", preview)
 
 
 def _resolved(unresolved: Sequence[str]) -> Body:

@@ -13,9 +13,10 @@ from dra_operator.kinds.world import World
 PLURALS: Final = (allocation_policy.PLURAL, device_reservation.PLURAL, device_maintenance.PLURAL)
 
 
-def build_own_kinds(world: World, maintenance_quiet_seconds: float) -> tuple[OwnKind, ...]:
-    """Return them all; the seconds are how long a card in maintenance must have been free to be safe."""
+def build_own_kinds(world: World, quiet_seconds: float, fenced_seconds: float) -> tuple[OwnKind, ...]:
+    """Return them all; the seconds are how long a card in maintenance must have been free, and so behind its policy."""
     policies, reservations = PolicyController(world), ReservationController(world)
+    quiet, fenced = timedelta(seconds=quiet_seconds), timedelta(seconds=fenced_seconds)
     return (
         OwnKind(
             allocation_policy.PLURAL,
@@ -31,7 +32,7 @@ def build_own_kinds(world: World, maintenance_quiet_seconds: float) -> tuple[Own
         ),
         OwnKind(
             device_maintenance.PLURAL,
-            MaintenanceController(world, timedelta(seconds=maintenance_quiet_seconds)).reconcile,
+            MaintenanceController(world, quiet, fenced).reconcile,
             "rules of the maintenance are still there",
         ),
     )

@@ -11,7 +11,6 @@ from dra_operator.api.read import read_object
 from dra_operator.api.types import DeviceTaintRule
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.events import Subject
-from dra_operator.cluster.session import ApiUnreachable
 from dra_operator.inventory import PoolKey, Slice, bits
 from dra_operator.kinds.allocation_policy import (
     KIND,
@@ -41,9 +40,7 @@ class PolicyController:
 
     async def reconcile(self, body: Body) -> Plan:
         """Write what a policy lacks; return the plan. Raises ApiError, ApiUnreachable, ValidationError."""
-        served = self.world.find_served("DeviceTaintRule")
-        if served is None:
-            raise ApiUnreachable("the API server does not serve DeviceTaintRule, by which devices are owned")
+        served = self.world.served("DeviceTaintRule")
         others = await self._read_policies()
         policy = read_policy(body)
         # What Kopf has of it may be older than what was just read.

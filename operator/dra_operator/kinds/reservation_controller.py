@@ -7,20 +7,18 @@ about, and a reservation that is deleted goes only when the API server lists no 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
 
 from dra_operator.allocator.decision import claim_key
-from dra_operator.api.kinds import KINDS
 from dra_operator.api.names import GROUP, MAINTENANCE_KEY, RESERVATION_KIND
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
-from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.events import Subject
-from dra_operator.cluster.session import ApiError, ApiUnreachable
+from dra_operator.cluster.session import ApiError
 from dra_operator.inventory import Inventory
 from dra_operator.kinds.changes import Body, Create
 from dra_operator.kinds.device_reservation import (
@@ -46,7 +44,6 @@ _NO_EVENTS: Final = frozenset(("None", "Creating", "Pending", "Reserving"))
 """Reasons that are over in a moment, or say nothing."""
 _REFUSED: Final = frozenset((400, 403, 422))
 """What a claim is answered that the API server, a quota or a policy does not accept."""
-_GONE: Final = 404
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -94,7 +91,7 @@ class ReservationController:
         metadata = body["metadata"]
         # What Kopf has of it may be older: nothing is to be made for one that is being deleted.
         where = path(PLURAL, metadata["namespace"], metadata["name"])
-        current = await self._find(where)
+        current = await self.world.find(where)
         if current is None or current["metadata"]["uid"] != metadata["uid"]:
             gone = {"metadata": {**metadata, "deletionTimestamp": self.now().isoformat()}}
             return read_reservation(gone), None
@@ -135,32 +132,15 @@ class ReservationController:
         copies: list[Copy],
         refused: Mapping[str, str] = _NONE,
     ) -> ReservationPlan:
-        return plan(own, template, copies, self.now(), self._served.api_version, refused=refused)
-
-    @property
-    def _served(self) -> Served:
-        """How claims are served."""
-        served = self.world.find_served(CLAIM)
-        if served is None:
-            raise ApiUnreachable("the API server does not serve ResourceClaim")
-        return served
-
-    async def _find(self, where: str) -> Body | None:
-        try:
-            return await self.world.session.request("GET", where)
-        except ApiError as error:
-            if error.status != _GONE:
-                raise
-            return None
+        return plan(own, template, copies, self.now(), self.world.served(CLAIM).api_version, refused=refused)
 
     async def _find_template(self, own: Reservation) -> Template | None:
-        served = replace(self._served, kind=KINDS["ResourceClaimTemplate"])
-        body = await self._find(served.path(own.namespace, own.template))
+        body = await self.world.find_template(own.namespace, own.template)
         return None if body is None else read_template(body)
 
     async def _list_copies(self, own: Reservation) -> list[Copy]:
         """Return the claims that have the name of a copy, as the API server has them now."""
-        served, names, found = self._served, set(_names(own)), []
+        served, names, found = self.world.served(CLAIM), set(_names(own)), []
         for item in await self.world.list(served.path(own.namespace)):
             if item["metadata"]["name"] in names:
                 # What cannot be read of it does not matter here.

@@ -6,17 +6,19 @@ Questions about the state are answered by the thread of cycles, between two of t
 import asyncio
 import concurrent.futures
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from dra_operator.api.kinds import KINDS
 from dra_operator.api.names import GROUP, GROUP_VERSION
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.delivery import Permit
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
+from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import RuleStatus
 from dra_operator.kinds.changes import Body, Change, Create, Delete
@@ -25,6 +27,7 @@ from dra_operator.ledger import Breakage, ClaimKey, Ledger
 T = TypeVar("T")
 _ANSWER_SECONDS: Final = 30.0
 _ASK_SECONDS: Final = 10.0
+_GONE: Final = 404
 _EXISTS: Final = 409
 _CONFLICTS: Final = frozenset((404, 409, 422))
 """What a write is answered whose object is another by now: the next reconciliation sees it."""
@@ -36,11 +39,14 @@ class State:
 
     inventory: Inventory
     ledger: Ledger
+    explainer: Explainer
     find_rule: Callable[[str, str], RuleStatus] = lambda *_: RuleStatus()
     """Returns how far a rule is, by name and uid."""
     find_claim: Callable[[ClaimKey], ResourceClaim | None] = lambda _: None
     find_allocated: Callable[[], Iterable[ResourceClaim]] = tuple
     """Returns the claims that have devices."""
+    find_pending: Callable[[], Iterable[ResourceClaim]] = tuple
+    """Returns the claims that have none, and may get some."""
     find_reason: Callable[[ClaimKey], tuple[str, str]] = lambda _: ("", "")
     """Returns why a claim waits, as reason and text; nothing where nothing was said yet."""
     find_broken: Callable[[], Mapping[ClaimKey, Sequence[Breakage]]] = dict
@@ -123,6 +129,28 @@ class World:
             return False
         return True
 
+    def served(self, kind: str) -> Served:
+        """Return how a kind is served. Raises ApiUnreachable if it is not."""
+        found = self.find_served(kind)
+        if found is None:
+            raise ApiUnreachable(f"the API server does not serve {kind}")
+        return found
+
+    async def find(self, where: str) -> Body | None:
+        """Return the object at a path, None if there is none. Raises ApiError, ApiUnreachable."""
+        try:
+            return await self.session.request("GET", where)
+        except ApiError as error:
+            if error.status != _GONE:
+                raise
+            return None
+
+    async def find_template(self, namespace: str, name: str) -> Body | None:
+        """Return a ResourceClaimTemplate, None if there is none. Raises ApiError, ApiUnreachable."""
+        # It is served as claims are, and need not be watched.
+        served = replace(self.served("ResourceClaim"), kind=KINDS["ResourceClaimTemplate"])
+        return await self.find(served.path(namespace, name))
+
     async def list(self, where: str) -> list[Body]:
         """Return the objects at a path. Raises ApiError, ApiUnreachable."""
         found: list[Body] = (await self.session.request("GET", where)).get("items") or []
@@ -143,9 +171,7 @@ class World:
 
         Raises ApiError, ApiUnreachable.
         """
-        served = self.find_served(change.kind)
-        if served is None:
-            raise ApiUnreachable(f"the API server does not serve {change.kind}")
+        served = self.served(change.kind)
         await self.may_write()
         try:
             match change:
