@@ -31,13 +31,14 @@ QUIET = 5
 
 @pytest.fixture(scope="module")
 def plane(programs, tmp_path_factory):
-    """Return a full control plane with the kind, its rights and the confinement."""
+    """Return a full control plane with the kind, its rights, its policy and the confinement."""
     with running_full_control_plane(programs, tmp_path_factory.mktemp("maintenance")) as started:
         started.kubectl("apply", "-k", str(ROOT / "crds/device-maintenance"), "--warnings-as-errors")
         started.client.wait_for(KIND, lambda found: found is not None, seconds=30, what="the kind")
         install_access(started)
         install_component(started, "device-maintenance")
-        started.kubectl("apply", f"--filename={MANIFESTS / 'components/confinement/policy.yaml'}")
+        for each in ("confinement", "device-maintenance"):
+            started.kubectl("apply", f"--filename={MANIFESTS / 'components' / each / 'policy.yaml'}")
         yield started
 
 
