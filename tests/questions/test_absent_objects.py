@@ -65,17 +65,26 @@ def test_priority_class_that_may_not_be_read_is_a_restriction():
     assert [answer.conclusion.value for answer in answers] == ["cannot say", "yes"]
 
 
-@pytest.mark.parametrize("listed", [LISTED, ()], ids=["listed", "unknown"])
-def test_volume_claim_that_is_not_there_keeps_a_pod_waiting(listed):
+@pytest.mark.parametrize(
+    ("listed", "is_known"),
+    [
+        (LISTED, True),
+        ((), False),
+        (["PersistentVolumeClaim/team"], True),
+        (["PersistentVolumeClaim/x"], False),
+    ],
+    ids=["listed", "unknown", "listed in its namespace", "listed in another"],
+)
+def test_volume_claim_that_is_not_there_keeps_a_pod_waiting(listed, is_known):
     """Where all were listed; of files nobody knows."""
     state = cluster(*waiting_pod(volumes=VOLUME), listed=listed)
 
     answer = state.explain("pod/team/train")
 
-    assert (answer.state == "waits") == bool(listed)
-    assert ("claim data is not there" in answer.message) == bool(listed)
+    assert (answer.state == "waits") == is_known
+    assert ("claim data is not there" in answer.message) == is_known
     copy = cluster(template(), listed=listed).fit([pod(volumes=VOLUME)])
-    assert copy.fits == (not listed)
+    assert copy.fits == (not is_known)
 
 
 def test_volume_claim_that_comes_with_the_pod_counts_for_nothing():

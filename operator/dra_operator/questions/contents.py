@@ -35,7 +35,8 @@ class LoadResult(ObjectSet):
     """The objects of some manifests; lines about those that cannot be read; lines about what is worth knowing.
 
     `refused` has the kinds of which one is wrong, `volumes` the PersistentVolumes and their claims. `listed` are the
-    kinds of which all objects are there, be it none: an API server listed them, and files do not say so. `of_operator`
+    kinds of which all objects are there, be it none: an API server listed them, and files do not say so; one with a
+    namespace behind it (`Pod/team`) was listed there. `of_operator`
     are the Leases of operators and the admission policies that the project ships, with their bindings.
     `bodies` are objects that are kept as they are written: quotas, PriorityClasses, and workloads by what kubectl calls
     their kind.

@@ -393,5 +393,5 @@ def _read_placed_pods(
             claims[namespace, name] = counts
         if counts or not is_claim:
             cluster.put(kind, body)
-    is_listed = "PersistentVolumeClaim" in gathered.listed
-    return cluster, lambda key: claims.get(key, is_listed)
+    kind, listed = "PersistentVolumeClaim", gathered.listed
+    return cluster, lambda key: claims.get(key, kind in listed or f"{kind}/{key[0]}" in listed)

@@ -107,3 +107,16 @@ async def test_the_word_of_the_operator_comes_first(used, dra):
     lines = result.stdout.splitlines()
     assert lines[:2] == ["the operator says: NotEnoughDevices: 4 in use", "as far as you can read:"]
     assert result.exit_code == 2
+
+
+async def test_kinds_that_may_not_be_read_are_named_once_with_their_rights(used, dra):
+    """What restricts the answer says which they are, and the rights stand beside it."""
+    forbid(used, "ResourceClaim")
+    forbid(used, "DeviceTaintRule")
+
+    printed = (await dra("fit", "class/gpu")).stderr
+
+    assert (
+        "this cannot be said for certain: ResourceClaim, DeviceTaintRule cannot be read in full\n" in printed
+    )
+    assert printed.count("not permitted to list resourceclaims") == 1

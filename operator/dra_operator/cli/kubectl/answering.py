@@ -200,7 +200,15 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
 
 def partial_lines(report: Any) -> list[str]:
     """Return what an answer takes for granted, and what it lacks, in one line; missing rights are told beside it."""
-    partial = [f"this cannot be said for certain: {'; '.join(report.partial)}"] if report.partial else []
+    kinds, others = list[str](), list[str]()
+    for line in report.partial:
+        kind, _, why = line.partition(" cannot be read: ")
+        if why.startswith("not permitted"):
+            kinds.append(kind)
+        else:
+            others.append(line)
+    lacking = [*([f"{', '.join(kinds)} cannot be read in full"] if kinds else []), *others]
+    partial = [f"this cannot be said for certain: {'; '.join(lacking)}"] if lacking else []
     return [*getattr(report, "assumed", ()), *partial]
 
 

@@ -91,6 +91,12 @@ def _read(options: Options, demand: Demand) -> Source:
         # that ends while C++ is loaded is aborted.
         importing.join()
     listed = demand.kinds - live.unread.keys()
+    # Of a kind that may be read in one namespace alone all objects of that are there.
+    listed |= {
+        f"{kind}/{own}"
+        for kind, why in live.unread.items()
+        if why.endswith(f'only those of "{own}" are known')
+    }
     return build_source(live.bodies, listed, live.unread, options, own, rules=rules_of(live.version))
 
 
