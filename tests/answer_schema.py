@@ -15,6 +15,7 @@ from dra_operator.questions.claims import ClaimList
 from dra_operator.questions.device_table import DeviceList
 from dra_operator.questions.explain import ExplainAnswer
 from dra_operator.questions.fit import FitAnswer
+from dra_operator.questions.gangs import GangAnswer
 from dra_operator.questions.headroom import HeadroomAnswer
 from dra_operator.questions.impact import ImpactReport
 from dra_operator.questions.lint import LintReport
@@ -32,6 +33,7 @@ def schema_text() -> str:
         "DeviceList": DeviceList,
         "Explanation": ExplainAnswer,
         "Fit": FitAnswer,
+        "Gang": GangAnswer,
         "Headroom": HeadroomAnswer,
         "Holders": HolderReport,
         "Impact": ImpactReport,

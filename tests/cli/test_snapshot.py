@@ -264,3 +264,18 @@ async def test_what_other_pods_have_of_their_node_is_taken(cluster):
 
     assert taken["metadata"]["name"] == "plain"
     assert taken["spec"] == {"nodeName": "node-1", "containers": [main]}
+
+
+async def test_what_makes_a_gang_is_taken(cluster):
+    """A member without claims, and what its PodGroup and annotations say."""
+    annotations = {"dra-operator.io/gang": "ring", "dra-operator.io/gang-topology": "rack"}
+    plain = {"containers": [{"name": "main", "image": SECRET}], "schedulingGroup": {"podGroupName": "ring"}}
+    member = {**pod("leader"), "spec": plain}
+    member["metadata"] = {**member["metadata"], "annotations": {**annotations, "note": SECRET}}
+    cluster.put(member)
+
+    taken = {body["kind"]: body for body in (await read_objects(cluster.session)).bodies}
+
+    assert taken["Pod"]["metadata"]["annotations"] == annotations
+    assert taken["Pod"]["spec"]["schedulingGroup"] == {"podGroupName": "ring"}
+    assert SECRET not in json.dumps(taken)

@@ -12,6 +12,9 @@ from dra_operator.api.convert import Body
 from dra_operator.api.names import (
     ADMIN_ACCESS_LABEL,
     FINALIZER,
+    GANG_ANNOTATION,
+    GANG_MATCH_ANNOTATION,
+    GANG_TOPOLOGY_ANNOTATION,
     LET_GO_ANNOTATION,
     OPT_OUT_LABEL,
     POD_CLAIM_NAME,
@@ -131,6 +134,9 @@ class _Redactor:
             POD_CLAIM_NAME: self._entries,
             SPECIAL_CLAIM_ANNOTATION: str,
             LET_GO_ANNOTATION: self._let_go,
+            GANG_ANNOTATION: self._values,
+            GANG_MATCH_ANNOTATION: str,
+            GANG_TOPOLOGY_ANNOTATION: str,
         }
         parts = {
             "labels": self._table(metadata.get("labels"), {OPT_OUT_LABEL: self._opt_out}),

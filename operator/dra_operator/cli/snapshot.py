@@ -23,7 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dra_operator.api.convert import Body
-from dra_operator.api.names import ENDED_PHASES, LEASE_NAME
+from dra_operator.api.names import (
+    ENDED_PHASES,
+    GANG_ANNOTATION,
+    GANG_MATCH_ANNOTATION,
+    GANG_TOPOLOGY_ANNOTATION,
+    LEASE_NAME,
+)
 from dra_operator.cli.arguments import file_path
 from dra_operator.cli.output import opened, refusing
 from dra_operator.cli.redact import redact
@@ -197,6 +203,10 @@ def _all(*names: str) -> _Kept:
 
 _NAME: Final = _all("name", "namespace", "uid")
 _IDENTITY: Final = {**_NAME, **_all("creationTimestamp", "deletionTimestamp")}
+_OF_GANG: Final = {
+    **_IDENTITY,
+    "annotations": _all(GANG_ANNOTATION, GANG_MATCH_ANNOTATION, GANG_TOPOLOGY_ANNOTATION),
+}
 _CONTAINER: Final = {
     **_all("name", "restartPolicy"),
     "resources": _all("requests", "limits", "claims"),
@@ -216,8 +226,10 @@ _NODE: Final = {
 }
 _NAMESPACE: Final = {"metadata": _all("name", "labels")}
 _GROUP: Final = {
-    "metadata": _IDENTITY,
-    "spec": _all("resourceClaims"),
+    "metadata": _OF_GANG,
+    "spec": _all(
+        *("resourceClaims", "schedulingPolicy", "schedulingConstraints", "parentCompositePodGroupName")
+    ),
     "status": _all("resourceClaimStatuses"),
 }
 _QUOTA: Final = {
@@ -226,7 +238,7 @@ _QUOTA: Final = {
     "status": _all("hard", "used"),
 }
 _POD: Final = {
-    "metadata": {**_IDENTITY, **_all("ownerReferences")},
+    "metadata": {**_OF_GANG, **_all("ownerReferences")},
     "spec": {
         **_all(
             *("nodeName", "resourceClaims", "schedulingGroup", "priority", "schedulingGates"),
@@ -298,7 +310,10 @@ def _pod(body: Body) -> Body | None:
     """
     spec, status = body.get("spec") or {}, body.get("status") or {}
     extends = not spec.get("nodeName") and _asks_for_extended_resources(spec)
-    if spec.get("resourceClaims") or status.get("extendedResourceClaimStatus") or extends:
+    is_of_gang = bool(spec.get("schedulingGroup")) or GANG_ANNOTATION in (
+        body["metadata"].get("annotations") or {}
+    )
+    if spec.get("resourceClaims") or status.get("extendedResourceClaimStatus") or extends or is_of_gang:
         return _some(body, _POD)
     labels = body["metadata"].get("labels") or {}
     if labels.get(_OPERATOR_LABEL) == LEASE_NAME:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from dra_operator.allocator import Allocated, Decider, Explanation, Limits, Reason
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.api.names import GATE
+from dra_operator.api.names import GANG_ANNOTATION, GANG_MATCH_ANNOTATION, GANG_TOPOLOGY_ANNOTATION, GATE
 from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.ledger import ClaimKey
@@ -38,11 +38,8 @@ from dra_operator.questions.explain import ChangeAnswer
 from dra_operator.questions.partial import DECISION, find_decision_kinds, find_unchecked
 from dra_operator.questions.state import ClusterState
 
-GANG: Final = "dra-operator.io/gang"
-GANG_MATCH: Final = "dra-operator.io/gang-match"
-GANG_TOPOLOGY: Final = "dra-operator.io/gang-topology"
 MOST_VALUES: Final = 10
-_GROUP_WORDS: Final = ("podgroup", "podgroups", "podgroup.scheduling.k8s.io")
+GROUP_WORDS: Final = ("podgroup", "podgroups", "podgroup.scheduling.k8s.io")
 _ONE_BY_ONE: Final = "kube-scheduler, which places them one by one and revisits no choice, will not find it"
 _NO_GROUP_DEVICES: Final = Explanation(
     Reason.NOT_SCHEDULED, "it asks for devices by the name of a resource, which is not decided for gangs"
@@ -117,7 +114,7 @@ def find_gang(state: ClusterState, subject: Subject, copies: int | None = None) 
         word, _, rest = subject.partition("/")
         namespace, _, name = rest.rpartition("/")
         namespace = namespace or DEFAULT_NAMESPACE
-        if word.lower() in _GROUP_WORDS:
+        if word.lower() in GROUP_WORDS:
             return state, _gang_of_group(state, namespace, name)
         record = state.find_record("Pod", namespace, name) if word.lower() in ("pod", "pods") else None
         if record is not None and (found := gang_of_pod(state, record)) is not None:
@@ -131,10 +128,12 @@ def gang_of_pod(state: ClusterState, record: ObjectRecord) -> Gang | None:
     metadata = record.obj.metadata
     if (name := _group_of(record)) and state.find_record("PodGroup", metadata.namespace, name) is not None:
         return _gang_of_group(state, metadata.namespace, name)
-    label = metadata.annotations.get(GANG)
+    label = metadata.annotations.get(GANG_ANNOTATION)
     if not label:
         return None
-    members = [each for each in _pods_in(state, metadata.namespace) if _annotation(each, GANG) == label]
+    members = [
+        each for each in _pods_in(state, metadata.namespace) if _annotation(each, GANG_ANNOTATION) == label
+    ]
     return _build(
         f'gang "{metadata.namespace}/{label}"', _members(state, members), [each.body for each in members]
     )
@@ -179,15 +178,18 @@ def _build(
     found: dict[str, str] = {}
     for body in bodies:
         for name, text in part(body, "metadata", "annotations").items():
-            if name in (GANG_MATCH, GANG_TOPOLOGY) and found.setdefault(name, text) != text:
+            if (
+                name in (GANG_MATCH_ANNOTATION, GANG_TOPOLOGY_ANNOTATION)
+                and found.setdefault(name, text) != text
+            ):
                 raise QuestionError(
                     f"{subject}: {name}: {found[name]} and {text}: all its pods must say the same"
                 )
     return Gang(
         subject,
         members,
-        read_match(subject, found.get(GANG_MATCH, "")),
-        topology or found.get(GANG_TOPOLOGY, ""),
+        read_match(subject, found.get(GANG_MATCH_ANNOTATION, "")),
+        topology or found.get(GANG_TOPOLOGY_ANNOTATION, ""),
     )
 
 
@@ -199,7 +201,7 @@ def read_match(subject: str, text: str) -> GangMatch | None:
     word, _, names = rest.partition("=")
     if not re.fullmatch(r"[^/\s\"]+/[A-Za-z_]\w*", attribute) or (rest and (word != "class" or not names)):
         raise QuestionError(
-            f"{subject}: {GANG_MATCH}: {text}: write DOMAIN/ATTRIBUTE, or DOMAIN/ATTRIBUTE;class=CLASS,CLASS"
+            f"{subject}: {GANG_MATCH_ANNOTATION}: {text}: write DOMAIN/ATTRIBUTE, or DOMAIN/ATTRIBUTE;class=CLASS,CLASS"
         )
     return GangMatch(attribute, tuple(sorted(filter(None, names.split(",")))))
 

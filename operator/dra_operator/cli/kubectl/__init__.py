@@ -7,8 +7,9 @@ read.
   its options, its question, its columns.
 - Reading: `requests` has kubectl ask the API server, `reading` lists kinds, `source` is the cluster, snapshot or files
   that a verb asks.
-- Answers: `answering` runs a verb and prints, `tables` for people, `sarif` for code scanning. `options` are those that
-  verbs share, `subjects` objects that are named on the command line, `completion` the names that can be.
+- Answers: `answering` runs a verb and prints, `tables` for people and `gangs` for these, `sarif` for code scanning.
+  `options` are those that verbs share, `subjects` objects that are named on the command line, `completion` the names
+  that can be.
 """
 
 import gc

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 API_VERSION: Final = "kubectl.dra-operator.io/v1"
 LISTS: Final = {
     "Audit": "findings",
+    "Gang": "pods",
     "Holders": "holders",
     "Impact": "claims",
     "Lint": "findings",

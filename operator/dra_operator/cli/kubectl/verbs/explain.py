@@ -16,6 +16,7 @@ from dra_operator.cli.kubectl.answering import (
     verb,
 )
 from dra_operator.cli.kubectl.completion import complete_subjects
+from dra_operator.cli.kubectl.gangs import GROUP_WORDS, gang_lines
 from dra_operator.cli.kubectl.options import option
 from dra_operator.cli.kubectl.subjects import (
     COPIED,
@@ -48,7 +49,9 @@ from dra_operator.questions.partial import DECISION
 if TYPE_CHECKING:
     from dra_operator.pods.objects import Manifest
     from dra_operator.questions.explain import ExplainAnswer, FunnelStep, RequestFunnel
+    from dra_operator.questions.gangs import GangAnswer
     from dra_operator.questions.origin import AllocationOrigin
+    from dra_operator.questions.state import ClusterState
     from dra_operator.questions.workload_pods import EqualPods, WorkloadAnswer
 
 DEMAND = Demand.for_question(DECISION, required=("ResourceClaim",), engine="dra_operator.questions.explain")
@@ -65,7 +68,7 @@ _WOULD: Final = {"waits": "would wait", "fits": "would fit"}
     DEMAND,
     click.Argument(
         ["subject"],
-        metavar="[claim/NAME | pod/NAME | NAME | WORKLOAD/NAME | template/NAME | class/NAME | FILE]",
+        metavar="[claim/NAME | pod/NAME | NAME | podgroup/NAME | WORKLOAD/NAME | template/NAME | class/NAME | FILE]",
         nargs=-1,
         callback=lambda _ctx, _param, words: one_subject(words),
         shell_complete=complete_subjects(COPIED),
@@ -76,9 +79,10 @@ _WOULD: Final = {"waits": "would wait", "fits": "would fit"}
 def app(question: Question, *, subject: str, no_changes: bool, without: tuple[str, ...]) -> Answer:
     """Say why a claim or pod waits: how many devices each condition leaves, and the smallest change that would help.
 
-    A name alone is a claim, or else a pod. A workload, as deployment/NAME or job/NAME, is explained by its pods. A
-    file, a template or a class is explained as its pods or a copy would be. Exit code 0: it does not wait; 1: it does;
-    2: it cannot be said, or only if nobody else holds devices.
+    A name alone is a claim, or else a pod. A workload, as deployment/NAME or job/NAME, is explained by its pods; of a
+    PodGroup it is said whether all its pods fit at once. A file, a template or a class is explained as its pods or a
+    copy would be. Exit code 0: it does not wait; 1: it does; 2: it cannot be said, or only if nobody else holds
+    devices.
     """
     from dra_operator.questions.explain import EFFORT, explain
 
@@ -87,6 +91,8 @@ def app(question: Question, *, subject: str, no_changes: bool, without: tuple[st
         from dra_operator.questions.workload_pods import explain_workload
 
         return _workload(question, explain_workload(remove(question, without), *asked, effort), subject)
+    if subject.partition("/")[0].lower() in GROUP_WORDS:
+        return _group(question, remove(question, without), subject)
     text = _named(question, subject)
     unread = question.cluster.unread
     if missing := [kind for kind in DECISION.required if kind in unread]:
@@ -100,14 +106,37 @@ def app(question: Question, *, subject: str, no_changes: bool, without: tuple[st
     report = explain(cluster, what, effort)
     is_copy = not isinstance(what, str) or what.startswith(_COPIES)
     would = is_copy or bool(question.given)
+    lines = list(_lines(question.style, report, would=would))
+    if isinstance(what, str) and report.state == "waits" and (gang := _gang_of(cluster, what)) is not None:
+        lines = [*gang_lines(question.style, gang), "", *lines]
     return Answer(
         "Explanation",
         report,
-        list(_lines(question.style, report, would=would)),
+        lines,
         CODES[report.conclusion],
         names=[_name(what, text)],
         asides=list(dict.fromkeys([*partial_lines(report), *_hints(report)])),
     )
+
+
+def _group(question: Question, cluster: "ClusterState", text: str) -> Answer:
+    """Return whether the pods of a PodGroup fit all at once."""
+    from dra_operator.questions.gangs import explain_gang
+
+    word, _, name = text.partition("/")
+    report = explain_gang(cluster, f"{word}/{full_name(name, question.own_namespace)}")
+    lines = list(gang_lines(question.style, report))
+    return Answer("Gang", report, lines, CODES[report.conclusion], names=[text], asides=partial_lines(report))
+
+
+def _gang_of(cluster: "ClusterState", what: str) -> "GangAnswer | None":
+    """Return what becomes of the gang of a pod that is named; None if it is of none."""
+    from dra_operator.questions.gangs import answer_gang, gang_of_pod
+
+    kind, _, name = what.partition("/")
+    record = cluster.find_record(kind, *name.split("/")) if kind == "Pod" else None
+    gang = None if record is None else gang_of_pod(cluster, record)
+    return None if gang is None else answer_gang(cluster, gang)
 
 
 def _hints(report: "ExplainAnswer") -> list[str]:
