@@ -326,6 +326,44 @@ def test_files_answer_as_the_cluster(plane, dra, tmp_path, form, line):
     assert without_ages(filed.stdout) == without_ages(live.stdout)
 
 
+UNDER_THE_CURSOR = {
+    "pods": ("team-a", "train-1"),
+    "resourceclaims": ("team-a", "train-1"),
+    "resourceclaimtemplates": ("team-w", "one"),
+    "deployments": ("team-w", "serve"),
+    "jobs": ("team-w", "train"),
+    "nodes": ("", "node-1"),
+    "namespaces": ("", "team-a"),
+    "deviceclasses": ("", "gpu"),
+}
+
+
+def test_plugins_of_k9s_run(plane, workloads, tmp_path):
+    """Each command of examples/k9s, as k9s fills it in for an object of each of its scopes, has an answer."""
+    plugins = yaml.safe_load((PAGE.parents[1] / "examples" / "k9s" / "plugins.yaml").read_text())["plugins"]
+    path = f"{plane.programs.kubectl.parent}:{Path(sys.executable).parent}:/usr/bin:/bin"
+    environment = {"PATH": path, "HOME": str(tmp_path), "KUBECONFIG": str(plane.admin_kubeconfig)}
+    context = plane.kubectl("config", "current-context").strip()
+
+    def fill_in(text, scope):
+        # There is no object of some scopes: that this is said is an answer, too.
+        space, name = UNDER_THE_CURSOR.get(scope, ("team-w", "nobody"))
+        # k9s has - for the namespace of what is in none.
+        given = {"RESOURCE_NAME": scope, "NAME": name, "NAMESPACE": space or "-", "CONTEXT": context}
+        return name, re.sub(r"\$([A-Z_]+)", lambda found: given[found[1]], text)
+
+    failed = []
+    for name, plugin in plugins.items():
+        assert plugin.keys() == {"shortCut", "description", "scopes", "command", "background", "args"}
+        for scope in plugin["scopes"]:
+            target, script = fill_in(plugin["args"][1], scope)
+            command = [plugin["command"], plugin["args"][0], script]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            if target not in done.stdout or "Usage" in done.stdout or "Traceback" in done.stdout:
+                failed.append((name, scope, done.stdout, done.stderr))
+    assert failed == []
+
+
 TOOLS = {
     **{name: {} for name in ("top", "claims", "waiting", "devices", "who", "lint", "status", "audit")},
     **{name: {"subject": "class/gpu"} for name in ("fit", "headroom")},
