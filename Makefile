@@ -136,6 +136,15 @@ release: ## build dist/release: packages, chart, image context, kubectl-dra for 
 	  .release-venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/release.txt && \
 	  .release-venv/bin/python .ci/release.py dist/release
 
+.PHONY: templates
+templates: dev ## test the chart's templates with helm-unittest, which is built once; needs Go
+	@$(BIN)/python .ci/chart_values.py --check
+	@PYTHONPATH=tests $(BIN)/python -m controlplane.helm_unittest
+
+.PHONY: signing
+signing: dev ## push a release to a registry here, sign it with a key made for that, verify it and refuse what was changed; builds cosign once, needs Go
+	@$(BIN)/python -m pytest tests/controlplane/cosign/signing.py
+
 .PHONY: clean
 clean: ## remove .venv, caches and builds, but not ~/.cache/dra-operator
 	rm -rf $(VENV) .lock-venv .plugin-venv .release-venv dist workloads .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -75,11 +75,13 @@ def start_operator(
     *flags: str,
     environment: Mapping[str, str] | None = None,
     kubeconfig: Path | None = None,
+    program: str = "tuned_operator",
 ) -> OperatorProcess:
     """Start the operator as the service account of manifests/ and do not wait for it.
 
     Its access must be installed. `flags` are flags of `dra-operator run`, or those that `tuned_operator` makes of
-    what nobody can set, `environment` is added to the operator's, `kubeconfig` acts for somebody else.
+    what nobody can set, `environment` is added to the operator's, `kubeconfig` acts for somebody else. `program` is the
+    module that runs: another version of the operator has none of those flags.
     """
     access = kubeconfig or plane.kubeconfig_for(SERVICE_ACCOUNT, NAMESPACE)
     # Settings of the shell that runs the tests must not reach the operator.
@@ -92,7 +94,7 @@ def start_operator(
         [
             sys.executable,
             "-m",
-            "tuned_operator",
+            program,
             "run",
             f"--kubeconfig={access}",
             "--listen=127.0.0.1:0",

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -10,11 +9,10 @@ import sys
 import pytest
 import yaml
 
-from controlplane import KubectlError, Scene, running_control_plane, start_operator
+from controlplane import running_control_plane
 from controlplane.helm import CHART, Helm, HelmError, find_or_build_helm
-from controlplane.manifests import MANIFESTS, NAMESPACE
+from controlplane.manifests import MANIFESTS
 from controlplane.registry import find_or_build_registry, running_registry
-from controlplane.scene import allocation
 from dra_operator import __version__
 from dra_operator.controller.settings import Settings
 
@@ -252,6 +250,56 @@ def test_value_out_of_bounds_is_refused(helm, value, said):
         helm.template(f"--set={value}")
 
 
+RIGHT = (
+    {},
+    WITH_SETTINGS,
+    {"claims": "none", "explain": "all", "replicas": 0},
+    {"claims": "gated", "ownership": {"policy": True, "tolerations": "Warn"}, "managedNamespaces": True},
+    {"claims": "all", "explain": "all", "confinement": True, "reader": True, "priority": True},
+    {"allocationPolicies": True, "deviceReservations": True, "deviceMaintenance": True},
+    {"networkPolicy": {"enabled": True, "scraperNamespace": "watch", "apiServerPorts": [443]}},
+    {
+        "serviceMonitor": {"enabled": True, "interval": "1m"},
+        "prometheusRule": {"enabled": True, "labels": {"a": "b"}},
+    },
+    {"serviceAccount": {"create": False}, "nodeSelector": {}, "resources": {}, "serviceAnnotations": {}},
+    {"image": {"tag": "1.2", "pullPolicy": "Never"}, "config": {"devices": "all"}, "fullnameOverride": "dra"},
+)
+
+
+@pytest.mark.parametrize("values", RIGHT)
+def test_right_values_pass(helm, tmp_path, values):
+    """Also those that nobody has thought of in one place: each file makes a Deployment."""
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(values))
+
+    assert [each["kind"] for each in helm.template(f"--values={file}")].count("Deployment") == 1
+
+
+def test_only_free_maps_take_what_they_are_given():
+    """Every other object of the schema names its fields and refuses others; a variable may have `valueFrom`."""
+    free = {path for path, said in objects(SCHEMA) if said.get("additionalProperties") is not False}
+    maps = {name for name in free if name[-1].lower().endswith(("labels", "annotations", "selector"))}
+
+    assert free - maps == {
+        ("resources",),
+        ("affinity",),
+        ("global",),
+        ("tolerations", "items"),
+        ("extraEnv", "items"),
+    }
+
+
+def objects(schema, path=()):
+    """Yield the path of each object that the schema describes, and what it says of it."""
+    if schema.get("type") == "object":
+        yield path, schema
+    for name, each in schema.get("properties", {}).items():
+        yield from objects(each, (*path, name))
+    if "items" in schema:
+        yield from objects(schema["items"], (*path, "items"))
+
+
 def test_fence_is_refused_where_it_would_refuse_every_allocation(helm):
     """Servers before 1.37 do not serve what the policy is about."""
     with pytest.raises(HelmError, match=r"needs Kubernetes 1\.37 or newer, this server is v1\.36\.0"):
@@ -286,110 +334,47 @@ def test_lint_finds_nothing(helm):
     assert "0 chart(s) failed" in helm.run("lint", "--strict", str(CHART))
 
 
-LEFT = (
-    "namespaces,configmaps,secrets,serviceaccounts,services,deployments,resourcequotas,roles,rolebindings,"
-    "clusterroles,clusterrolebindings,networkpolicies,poddisruptionbudgets,validatingadmissionpolicies,"
-    "validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings"
-)
-"""What an installation may leave behind."""
+def rights(text):
+    """Return what `kubectl auth can-i --list` shows: resource or path, and verb."""
+    rows = [
+        re.fullmatch(r"(\S*)\s+\[(.*?)\]\s+\[(.*?)\]\s+\[(.*?)\]", line) for line in text.splitlines()[1:]
+    ]
+    return {
+        (row[1] or path, verb) for row in rows for path in row[2].split() or [""] for verb in row[4].split()
+    }
 
 
-class Installation:
-    """What is installed in the cluster, and an operator started as its Deployment says."""
-
-    def __init__(self, plane, helm, folder):
-        self.plane = plane
-        self.helm = helm
-        self.folder = folder
-        self.operators = []
-
-    def helm_run(self, verb, *arguments):
-        """Run a verb of helm for the release."""
-        return self.helm.run(verb, "dra-operator", *arguments, f"--namespace={NAMESPACE}")
-
-    def deployment(self):
-        """Return the Deployment."""
-        return self.plane.client.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/dra-operator")
-
-    def start(self):
-        """Start an operator with environment, configuration and account of the Deployment; the one before ends."""
-        self.stop()
-        pod = self.deployment()["spec"]["template"]["spec"]
-        (container,) = pod["containers"]
-        (volume,) = [each for each in pod["volumes"] if each["name"] == "config"]
-        path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{volume['configMap']['name']}"
-        file = self.folder / "config.yaml"
-        file.write_text(self.plane.client.get(path)["data"]["config.yaml"])
-        assert container["args"] == ["run", "--config=/etc/dra-operator/config.yaml"]
-        started = start_operator(
-            self.plane,
-            self.folder / f"operator-{len(self.operators)}.log",
-            f"--config={file}",
-            f"--devices={'owned' if self.claims(container) else 'all'}",
-            environment={each["name"]: each["value"] for each in container["env"] if "value" in each},
-            kubeconfig=self.plane.kubeconfig_for(pod["serviceAccountName"], NAMESPACE),
-        )
-        self.operators.append(started)
-        started.wait_ready()
-
-    @staticmethod
-    def claims(container):
-        """Return the setting of the Deployment, None without."""
-        return next(
-            (each["value"] for each in container["env"] if each["name"] == "DRA_OPERATOR_CLAIMS"), None
-        )
-
-    def stop(self):
-        """End the operator."""
-        for each in self.operators[-1:]:
-            each.stop()
+def full_name(resource, group):
+    """Return a resource as the list has it: `pods/status`, `resourceclaims.resource.k8s.io/status`."""
+    kind, slash, part = resource.partition("/")
+    return f"{kind}{group and '.'}{group}{slash}{part}"
 
 
-def test_installation_moves_from_manifests_to_the_chart_and_through_its_life(plane, helm_program, tmp_path):
-    """Claims stay allocated through take-over, upgrade, rollback and removal, and others are allocated in between."""
-    plane.kubectl("apply", "-k", str(MANIFESTS))
-    found = Installation(plane, Helm(helm_program, tmp_path, plane.admin_kubeconfig), tmp_path)
-    before = found.deployment()["metadata"]["uid"]
-    plane.client.create("/api/v1/namespaces", {"metadata": {"name": "life"}})
-    scene = Scene(plane, "life")
-    scene.apply(
-        "nodes.yaml", "walkthrough/1-class.yaml", "walkthrough/2-slices.yaml", "walkthrough/3-claim.yaml"
-    )
+@pytest.mark.parametrize("claims", ["none", "standalone", "gated", "all"])
+def test_account_has_the_rights_of_its_mode_alone(plane, helm_program, tmp_path, claims):
+    """`kubectl auth can-i --list` shows those that are rendered, which other tests hold to the audit log."""
+    helm = Helm(helm_program, tmp_path, plane.admin_kubeconfig)
+    flags = ["--namespace=modes", f"--set=claims={claims},explain={'all' if claims == 'none' else 'ours'}"]
+    helm.run("install", "dra-operator", str(CHART), "--create-namespace", *flags)
     try:
-        found.start()
-        first = allocation(scene.wait_allocated("example-resource-claim"))
-
-        found.helm_run("install", str(CHART), "--take-ownership")
-        assert found.deployment()["metadata"]["uid"] == before
-        # As the chart's page has it.
-        plane.kubectl(*shlex.split(re.search(r"^kubectl (delete configmap .*)$", README, re.MULTILINE)[1]))
-        found.helm_run(
-            "upgrade", str(CHART), "--set=claims=all,explain=all,ownership.policy=true,reader=true"
+        ask = ("auth", "can-i", "--list", "--namespace=modes", "--as=system:serviceaccount:modes:{}")
+        groups = ("--as-group=system:serviceaccounts", "--as-group=system:authenticated")
+        found, of_everybody = (
+            rights(plane.kubectl(*(part.format(name) for part in ask), *groups))
+            for name in ("dra-operator", "default")
         )
-        found.start()
-        assert plane.kubectl("get", "validatingadmissionpolicies", "dra-operator-owned", "dra-operator-gates")
-
-        found.helm_run("rollback", "1")
-        found.start()
-        scene.apply("prioritized-list")
-        assert allocation(scene.wait_allocated("train-0"))
-        assert "not found" in failure(plane, "get", "validatingadmissionpolicies", "dra-operator-owned")
+        rendered = {
+            (full_name(resource, group), verb)
+            for role in helm.template(*flags[1:], namespace="modes")
+            if role["kind"] in {"ClusterRole", "Role"}
+            for rule in role["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+        assert found - of_everybody == rendered
     finally:
-        found.stop()
-
-    found.helm_run("uninstall")
-    assert allocation(scene.claim("example-resource-claim")) == first
-    left = plane.kubectl(
-        "get", LEFT, "--all-namespaces", "--selector=app.kubernetes.io/part-of=dra-operator", "-o=name"
-    )
-    assert left.split() == ["namespace/dra-operator"]
-
-
-def failure(plane, *arguments):
-    """Return what kubectl says when it fails."""
-    with pytest.raises(KubectlError) as raised:
-        plane.kubectl(*arguments)
-    return str(raised.value)
+        helm.run("uninstall", "dra-operator", "--namespace=modes")
 
 
 @pytest.fixture(scope="module")
