@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from packaging.requirements import Requirement
 from packaging.tags import compatible_tags, cpython_tags
+from packaging.utils import canonicalize_name
 
 ROOT: Final = Path(__file__).parents[1]
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
@@ -239,7 +240,8 @@ def list_packages(source: Source, out: Path, scratch: Path) -> None:
     )
     _run(*program, "--pyproject", str(source.folder / "pyproject.toml"), python)
     listed = {
-        (each["name"].lower(), each["version"]) for each in json.loads(Path(target).read_text())["components"]
+        (canonicalize_name(each["name"]), each["version"])
+        for each in json.loads(Path(target).read_text())["components"]
     }
     locked = set(_locked(Path(requirements).read_text(encoding="utf-8")))
     if listed != locked:
@@ -252,7 +254,7 @@ def _locked(text: str) -> Iterator[tuple[str, str]]:
         if "==" in line and not line.startswith(("#", " ")):
             locked = Requirement(line.removesuffix("\\").strip())
             if locked.marker is None or locked.marker.evaluate():
-                yield locked.name.lower(), str(locked.specifier).removeprefix("==")
+                yield canonicalize_name(locked.name), str(locked.specifier).removeprefix("==")
 
 
 def write_checksums(source: Source, out: Path) -> None:

@@ -274,7 +274,7 @@ def test_page_leads_from_version_to_version_and_back(cluster, checkouts):
         cluster.run(commands, checkout)
         cluster.start(checkout)
         life.goes_on()
-    assert "driver.example.com" in cluster.ask("top")
+    assert "node-2       2      1" in cluster.ask("top")
     assert "in use" in cluster.ask("explain", "pod/queued", "--namespace=life")
 
     # What the page wants first.

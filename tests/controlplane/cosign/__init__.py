@@ -30,8 +30,12 @@ class Cosign:
         self.config = folder / "signing-config.json"
         self.run("signing-config", "create", f"--out={self.config}")
         self.run("generate-key-pair", f"--output-key-prefix={folder / 'key'}")
-        self.signing = ("--yes", f"--key={folder / 'key.key'}", f"--signing-config={self.config}")
-        self.verifying = (f"--key={folder / 'key.pub'}", "--insecure-ignore-tlog=true")
+        # Without this file cosign asks for that of the public service.
+        trusted = folder / "trusted-root.json"
+        trusted.write_text('{"mediaType": "application/vnd.dev.sigstore.trustedroot+json;version=0.1"}')
+        root = f"--trusted-root={trusted}"
+        self.signing = ("--yes", f"--key={folder / 'key.key'}", f"--signing-config={self.config}", root)
+        self.verifying = (f"--key={folder / 'key.pub'}", "--insecure-ignore-tlog=true", root)
 
     def run(self, *arguments: str) -> str:
         """Return what cosign prints; raise `CosignError` with what it says if it fails."""
