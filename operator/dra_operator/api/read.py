@@ -92,7 +92,7 @@ def read_object(body: Any, kind: str | None = None) -> Any:
     """Return the object that `body` stands for: an instance of the dataclass of its kind, in the shape of v1.
 
     `kind` stands in for the field of that name, which the items of a list lack; without `apiVersion` it is v1.
-    The API's defaults are not applied: see `api.defaults`.
+    The API's defaults are not applied: see `api.convert`.
     Raises ObjectError if `body` is not such an object.
     """
     if not isinstance(body, Mapping):

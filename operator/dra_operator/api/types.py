@@ -112,7 +112,7 @@ class DerivedAttribute(Wire):
 
 @dataclass(frozen=True, slots=True)
 class ExactDeviceRequest(Wire):
-    """A request for a number of devices, or for all, of one class; `api.defaults` applies its defaults."""
+    """A request for a number of devices, or for all, of one class; `api.convert` applies its defaults."""
 
     device_class_name: str = ""
     selectors: Items[DeviceSelector] = ()

@@ -428,7 +428,7 @@ class Reflector:
         self._failures += 1
         self.counters.failures += 1
         if trouble != self.trouble:
-            # For all kinds together it is told by `controller.watch_health`.
+            # For all kinds together it is told by `controller.health`.
             log.debug("watch interrupted", kind=self.served.kind.kind, why=trouble.why)
         self._interrupted = True
         self.trouble = self.last_trouble = trouble
