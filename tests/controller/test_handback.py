@@ -10,9 +10,10 @@ from cluster import allocation, claim
 from dra_operator.api.names import FINALIZER
 from dra_operator.api.read import read_object
 from dra_operator.cluster.writes import nominate, withdraw
+from dra_operator.controller.annotations import PendingReason
 from dra_operator.controller.claims import ClaimStore, PodUse
 from dra_operator.controller.context import Context
-from dra_operator.controller.handback import Handback, LetGoPod, WriteTrouble
+from dra_operator.controller.handback import Handback, LetGoPod
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
 from dra_operator.controller.timers import Timers
@@ -159,7 +160,7 @@ def withdrawal(name="claim", version="1", *, allocated=True):
 
 
 CLEARED = nominate(POD, None)
-HANDED_BACK = WriteTrouble(
+HANDED_BACK = PendingReason(
     "HandedBack", "handed back: 0/3 nodes are available: 3 Insufficient cpu; delete the pod to try again"
 )
 
@@ -290,7 +291,7 @@ def test_pod_that_has_only_shared_claims_is_told_that_they_stay(bench):
     assert bench.changed == []
     assert bench.run(1.0) == bench.run(600.0) == []
     assert bench.changed == [POD.key]
-    assert bench.trouble() == WriteTrouble(
+    assert bench.trouble() == PendingReason(
         "NotHandedBack",
         "not handed back: 0/3 nodes are available: 3 Insufficient cpu; "
         'claim "claim" stays until the pods that share it are deleted',
