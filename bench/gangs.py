@@ -1,0 +1,102 @@
+"""How long gangs of 64 pods take on 1,000 nodes of 8 devices: `python bench/gangs.py [WORKLOAD …]`.
+
+*equal*: one GPU each, 70 % in use. *mixed*: four kinds of 16 pods, GPU and NIC, half of them of one root, cpu for
+three a node. *halves*: exactly 64 halves are free. *short*: 63 are free. *match*: 125 racks of 8 nodes, one has 64
+free. Times are of the processor; p99 is the longest of 50.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("tests", "tests/questions")]
+
+from test_gangs import DRIVER, GROUP, device_class, devices, node, pod, pod_group, request, template
+
+from dra_operator import Cluster
+from dra_operator.pods.gang_assignment import GangAssigner
+from dra_operator.questions.gangs import explain_gang, find_gang
+
+WORKLOADS: Final = ("equal", "mixed", "halves", "short", "match")
+_NODES: Final = 1000
+_PODS: Final = 64
+_ROUNDS: Final = 50
+
+
+def _node_of(kind: str, number: int, random: Random) -> Iterator[Any]:
+    name = f"n{number:04}"
+    yield node(name, cpu="3" if kind == "mixed" else "64")
+    used: list[str] = []
+    if kind == "halves":
+        yield from devices(
+            name, ("w", "whole", {}, 2), ("h0", "half", {}, 1), ("h1", "half", {}, 1), counters=2
+        )
+        used = [] if number % 31 == 0 and number // 31 < _PODS // 2 else ["w"]
+    else:
+        names = [f"g{each}" for each in range(8)]
+        rail = {"rail": f"r{number // 8}"}
+        items = [(each, "gpu", {"root": each[1:], **rail}, 0) for each in names]
+        items += [(f"c{each}", "nic", {"root": str(each)}, 0) for each in range(8 * (kind == "mixed"))]
+        yield from devices(name, *items)
+        if kind in ("equal", "mixed"):
+            used = [each for each in names if random.random() < 0.7]
+        elif kind == "short":
+            used = names[8 if number in range(100, 107) else 7 if number == 500 else 0 :]
+        elif number // 8 != 77:
+            used = names[: random.choice((1, 2, 3))]
+    if used:
+        results = [{"request": "gpu", "driver": DRIVER, "pool": name, "device": each} for each in used]
+        body = template(f"held-{name}", request("gpu", "gpu"))
+        status = {"allocation": {"devices": {"results": results}}}
+        yield {**body, "kind": "ResourceClaim", "spec": body["spec"]["spec"], "status": status}
+
+
+def make_world(kind: str) -> Cluster:
+    """Return the cluster of a workload with its gang."""
+    random = Random(1)  # noqa: S311 - the same world each time
+    bodies = [device_class(each, each) for each in ("gpu", "nic", "half")]
+    for number in range(_NODES):
+        bodies += _node_of(kind, number, random)
+    root = {"matchAttribute": f"{DRIVER}/root"}
+    for number in range(4):
+        requests = [
+            request("gpu", "half" if kind == "halves" else "gpu", 2 if kind == "mixed" and number > 1 else 1)
+        ]
+        requests += [request("nic", "nic")] if kind == "mixed" else []
+        bodies.append(
+            template(f"t{number}", *requests, constraints=[root] if kind == "mixed" and number < 2 else [])
+        )
+    annotations = {"dra-operator.io/gang-match": f"{DRIVER}/rail"} if kind == "match" else {}
+    bodies.append(pod_group())
+    for number in range(_PODS):
+        own = f"t{number % 4 if kind == 'mixed' else 0}"
+        bodies.append(pod(f"p{number}", [own], annotations=annotations))
+    return Cluster.load(bodies)
+
+
+def main() -> None:
+    """Measure the workloads that are named, or all."""
+    for kind in sys.argv[1:] or WORKLOADS:
+        state, gang = find_gang(make_world(kind), GROUP)
+        times = []
+        for _ in range(_ROUNDS + 1):
+            started = time.process_time()
+            found = GangAssigner(state.allocators, state.placement).assign(gang)
+            times.append(1000 * (time.process_time() - started))
+        first, *rest = times
+        started = time.process_time()
+        answer = explain_gang(state, GROUP)
+        explained = time.process_time() - started
+        rest.sort()
+        print(
+            f"{kind}: {type(found).__name__}, {answer.fitting} of {len(gang.members)}; first {first:.0f} ms, median "
+            f"{rest[len(rest) // 2]:.0f} ms, p99 {rest[-1]:.0f} ms; explanation {explained:.2f} s",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
