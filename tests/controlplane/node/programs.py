@@ -37,6 +37,18 @@ def find_or_build_kubelet(say: Say = say_to_stderr) -> Path:
     return install(kubelet, say)["kubelet"]
 
 
+def find_or_build_sample_plugin(say: Say = say_to_stderr) -> Path:
+    """Return Kubernetes' own sample device plugin, unchanged; raise `UnavailableError` if there can be none."""
+    plugin = Installation(
+        what="the sample device plugin",
+        module=CONTROL_PLANE.module,
+        packages={"sample-device-plugin": "k8s.io/kubernetes/test/images/sample-device-plugin"},
+        folder=CONTROL_PLANE.folder,
+        duration="half a minute more than the control plane",
+    )
+    return install(plugin, say)["sample-device-plugin"]
+
+
 def find_or_build_runtime(say: Say = say_to_stderr) -> RuntimePrograms:
     """Return containerd, runc and what belongs to them; raise `UnavailableError` if there can be none."""
     found = {name: path for each in _runtime() for name, path in install(each, say).items()}
