@@ -157,7 +157,9 @@ class Agent:
         failures = 0
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _TICK_SECONDS)
+                # Not `wait_for`, which before Python 3.12 may lose that the task is to end.
+                async with asyncio.timeout(_TICK_SECONDS):
+                    await self._wake.wait()
             self._wake.clear()
             if not self._view.is_synced or self._held is None:
                 continue

@@ -107,4 +107,5 @@ class Resource:
     async def wait(self, seconds: float) -> None:
         """Wait for a change, or so many seconds."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
