@@ -47,7 +47,6 @@ from dra_operator.questions import fault_texts
 from dra_operator.questions.answers import Conclusion, conclude
 from dra_operator.questions.claims import (
     BINDING_SECONDS,
-    ConsumerIndex,
     Use,
     allocated_claims,
     find_unbound,
@@ -146,11 +145,6 @@ class _View:
     """What the checks look at."""
 
     state: ClusterState
-
-    @cached_property
-    def consumers(self) -> ConsumerIndex:
-        """Who uses claims."""
-        return ConsumerIndex.build(self.state)
 
     @cached_property
     def gated(self) -> list[Pod]:
@@ -307,7 +301,7 @@ def _find_lost_consumers(view: _View) -> Iterator[Finding]:
         gone = [
             f"pod {entry.name}"
             for entry in entries
-            if is_pod(entry) and view.consumers.find_pod(namespace, entry) is None
+            if is_pod(entry) and view.state.consumers.find_pod(namespace, entry) is None
         ]
         if groups and not view.is_unread("PodGroup"):
             gone += [
@@ -330,13 +324,13 @@ def _find_lost_consumers(view: _View) -> Iterator[Finding]:
 def _outlived(view: _View, claim: ResourceClaim) -> str:
     """Return that a claim is still there for a pod that ended long ago, or nothing."""
     namespace, entries = claim.metadata.namespace, claim.status.reserved_for
-    pods = [pod for entry in entries if (pod := view.consumers.find_pod(namespace, entry)) is not None]
+    pods = [pod for entry in entries if (pod := view.state.consumers.find_pod(namespace, entry)) is not None]
     if ended := [pod.metadata.name for pod in pods if view.has_ended_long_ago(pod)]:
         return f"is reserved for pod {listed(ended)}, which {'has' if len(ended) == 1 else 'have'} ended"
     if entries or claim.metadata.deletion_timestamp:
         return ""
     for owner in claim.metadata.owner_references:
-        pod = view.consumers.pods.get((namespace, owner.name)) if owner.kind == "Pod" else None
+        pod = view.state.consumers.pods.get((namespace, owner.name)) if owner.kind == "Pod" else None
         if pod is not None and owner.uid == pod.metadata.uid and view.has_ended_long_ago(pod):
             return f"was made for pod {owner.name}, which has ended"
     return ""
@@ -355,7 +349,7 @@ def _find_unreserved(view: _View) -> Iterator[Finding]:
         devices = "a device" if len(held) == 1 else f"{len(held)} devices"
         text = f"holds {devices} and has been reserved for nobody for {human_duration(int(now - since))}"
         action = "delete the claim if nobody needs it any more"
-        if waiting := [pod.metadata.name for pod in view.consumers.users.get(claim_key(claim), ())]:
+        if waiting := [pod.metadata.name for pod in view.state.consumers.users.get(claim_key(claim), ())]:
             action = f"see why pod {listed(waiting)}, which names it, does not run; or delete the claim"
         yield _about(Sort.UNRESERVED, claim, text, action)
 
@@ -489,7 +483,7 @@ def _find_hanging_deletions(view: _View) -> Iterator[Finding]:
                 named_claims(obj) or obj.status.extended_resource_claim_status is not None
             ):
                 continue
-            text, action, others = find_deletion_cause(view.state, view.consumers, obj)
+            text, action, others = find_deletion_cause(view.state, obj)
             text = f"has been being deleted for {human_duration(int(view.state.now - since))}: {text}"
             names = obj.metadata.namespace, obj.metadata.name
             yield Finding(Sort.DELETION_HANGS, kind, *names, text, action, _claim_names(others))
@@ -501,14 +495,12 @@ _RESERVATION_LEFT: Final = (
 )
 
 
-def find_deletion_cause(
-    state: ClusterState, consumers: ConsumerIndex, obj: Any
-) -> tuple[str, str, Sequence[tuple[str, str]]]:
+def find_deletion_cause(state: ClusterState, obj: Any) -> tuple[str, str, Sequence[tuple[str, str]]]:
     """Return what the deletion of an object waits for, what to do, and the other claims that take part."""
     if isinstance(obj, ResourceClaim):
         if obj.status.reserved_for:
             users = [f"{entry.resource.removesuffix('s')} {entry.name}" for entry in obj.status.reserved_for]
-            is_gone = consumers.find_use(obj) in (Use.ENDED, Use.GONE)
+            is_gone = state.consumers.find_use(obj) in (Use.ENDED, Use.GONE)
             action = f"no such pod runs: {_CONTROLLER}" if is_gone else "end what uses it"
             if all(map(is_reservation, obj.status.reserved_for)):
                 action = _RESERVATION_LEFT
@@ -722,7 +714,7 @@ def _find_overdue_bindings(view: _View) -> Iterator[Finding]:
     action = "see whether kube-scheduler runs, which decides such a claim anew, and the log of the driver"
     for _, claim in view.claims():
         allocation = claim.status.allocation
-        if allocation is None or view.consumers.find_use(claim) is not Use.WAITING:
+        if allocation is None or view.state.consumers.find_use(claim) is not Use.WAITING:
             continue
         age = age_of(allocation.allocation_timestamp, now)
         if age is not None and age > BINDING_SECONDS and (texts := [*find_unbound(claim, now)]):

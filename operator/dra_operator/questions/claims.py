@@ -335,7 +335,7 @@ def _problem_of_use(state: ClusterState, pod: Pod, claim: ResourceClaim) -> str:
     # A claim of a group of pods is reserved for the group.
     if any(each.uid == pod.metadata.uid or is_pod_group(each) for each in claim.status.reserved_for):
         return ""
-    consumers = ConsumerIndex.build(state)
+    consumers = state.consumers
     gone = [
         each.name for each in consumers.find_consumers(claim) if each.is_reserved and each.use is Use.GONE
     ]

@@ -5,9 +5,8 @@ no pod uses. The funnel is how many devices each condition leaves; near misses a
 Source: docs/reasons.md, docs/pods.md.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, Final, TypeAlias
 
 from dra_operator.allocator import Allocated, Decider, Explanation, Limits, Reason
@@ -44,7 +43,6 @@ from dra_operator.pods.workloads import part
 from dra_operator.questions.answers import Conclusion, DeviceAnswer, conclude, devices_of
 from dra_operator.questions.audit import find_deletion_cause
 from dra_operator.questions.claims import (
-    ConsumerIndex,
     Use,
     find_obstructed,
     find_unbound,
@@ -179,7 +177,7 @@ def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFOR
     `effort` is what it may cost to find changes; None finds none. Raises QuestionError.
     """
     DECISION.check(state.unread)
-    effort = None if effort is None else replace(effort, is_used=_use_test(state))
+    effort = None if effort is None else replace(effort, is_used=lambda claim: _is_used(state, claim))
     record = find_subject(state, subject)
     if record is not None and isinstance(record.obj, ResourceClaim):
         pods = [each for each in state.objects.of_kind("Pod") if _uses(each.obj, claim_key(record.obj))]
@@ -220,11 +218,9 @@ def explain_placed(state: ClusterState, placer: Placer, number: int, effort: Eff
     return replace(question.explain_refused(placer, number), assumed=template.assumed)
 
 
-def _use_test(state: ClusterState) -> Callable[[ResourceClaim], bool]:
-    """Return the test whether somebody uses a claim, or may: a reservation for a pod that ended or is gone is none."""
-    # Most questions never ask.
-    consumers = cache(lambda: ConsumerIndex.build(state))
-    return lambda claim: consumers().find_use(claim) not in (Use.UNRESERVED, Use.ENDED, Use.GONE)
+def _is_used(state: ClusterState, claim: ResourceClaim) -> bool:
+    """Return whether a claim is in use, or may be: a reservation for a pod that ended or is gone is none."""
+    return state.consumers.find_use(claim) not in (Use.UNRESERVED, Use.ENDED, Use.GONE)
 
 
 def _find_refusal(state: ClusterState, pod: Pod) -> str:
@@ -479,7 +475,7 @@ class _Question:
         if settled is not None and settled.allocation is not None:
             devices = tuple(devices_of("", settled.allocation))
             if claim.metadata.deletion_timestamp:
-                text, action, _ = find_deletion_cause(self.state, ConsumerIndex.build(self.state), claim)
+                text, action, _ = find_deletion_cause(self.state, claim)
                 return self._answer("waits", f"it is being deleted: {text}; {action}", devices=devices)
             word = "broken" if settled.state is State.BROKEN else "allocated"
             message = settled.message or ", ".join(find_unbound(claim, self.state.now))

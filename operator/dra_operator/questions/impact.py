@@ -203,24 +203,21 @@ def find_impact(
             f"{number} changes are given: give one of rule, device_class, drained_node and removed_driver"
         )
     IMPACT.check(state.unread)
-    consumers = ConsumerIndex.build(state)
     if rules:
         found = _apply_rules(state, rules)
     elif device_class is not None:
         found = _apply_class(state, device_class)
     elif drained_node:
-        found = _drain(state, consumers, drained_node)
+        found = _drain(state, drained_node)
     else:
         found = _remove_driver(state, removed_driver)
     hits = sorted(found.hits, key=lambda hit: claim_key(hit.claim))
     keys = {claim_key(hit.claim) for hit in hits}
     outcomes = decide_anew(found.state, keys, evicted=found.evicted, drained=found.drained)
     missing = IMPACT.find_missing(state.unread, found.kinds)
-    elsewhere = _find_missing_elsewhere(state, consumers, hits)
+    elsewhere = _find_missing_elsewhere(state, hits)
     claims = [
-        _build_claim(
-            consumers, hit, outcomes[claim_key(hit.claim)], found.evicted, is_partial=bool(elsewhere)
-        )
+        _build_claim(state, hit, outcomes[claim_key(hit.claim)], found.evicted, is_partial=bool(elsewhere))
         for hit in hits
     ]
     held = {
@@ -244,7 +241,7 @@ def find_impact(
 
 
 def _build_claim(
-    consumers: ConsumerIndex,
+    state: ClusterState,
     hit: _Hit,
     outcome: Outcome,
     evicted: frozenset[tuple[str, str]] | None,
@@ -257,7 +254,7 @@ def _build_claim(
         *claim_key(hit.claim),
         tuple(sorted(hit.devices)),
         hit.effect,
-        tuple(_find_users(consumers, hit, evicted)),
+        tuple(_find_users(state.consumers, hit, evicted)),
         fits_elsewhere=allocation is not None or (None if may_fit else False),
         new_node=outcome.node,
         new_devices=tuple(map(device_path, allocation.devices.results)) if allocation is not None else (),
@@ -265,7 +262,7 @@ def _build_claim(
         message=outcome.message,
         after_seconds=hit.after_seconds,
         is_being_deleted=hit.claim.metadata.deletion_timestamp is not None,
-        is_moved=hit.effect in (Effect.EVICTED, Effect.LOST) and _is_for_nobody(consumers, hit.claim),
+        is_moved=hit.effect in (Effect.EVICTED, Effect.LOST) and _is_for_nobody(state.consumers, hit.claim),
     )
 
 
@@ -291,11 +288,9 @@ def _find_users(
         yield PodImpact(item.name, item.node, is_replaced, item.kind)
 
 
-def _find_missing_elsewhere(
-    state: ClusterState, consumers: ConsumerIndex, hits: Iterable[_Hit]
-) -> tuple[str, ...]:
+def _find_missing_elsewhere(state: ClusterState, hits: Iterable[_Hit]) -> tuple[str, ...]:
     """Return what it lacks to say whether claims fit elsewhere, with the pods that use them."""
-    pods = {pod_key(pod): pod for hit in hits for pod in consumers.find_users(hit.claim)}
+    pods = {pod_key(pod): pod for hit in hits for pod in state.consumers.find_users(hit.claim)}
     # The other claims of these pods may begin anew as well.
     keys = {claim_key(hit.claim) for hit in hits}
     keys |= {(namespace, name) for (namespace, _), pod in pods.items() for name in named_claims(pod)}
@@ -427,7 +422,7 @@ def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _ChangeOutcome
 # --- a node
 
 
-def _drain(state: ClusterState, consumers: ConsumerIndex, name: str) -> _ChangeOutcome:
+def _drain(state: ClusterState, name: str) -> _ChangeOutcome:
     if name not in state.nodes and state.find_record("Node", "", name) is None:
         raise _absent_node(state, name)
     local = frozenset(
@@ -435,18 +430,18 @@ def _drain(state: ClusterState, consumers: ConsumerIndex, name: str) -> _ChangeO
         for _, slice_ in PublishedDevices(state.inventory).slices()
         for index in bits.each(devices_by_node(slice_).get(name, 0))
     )
-    here = [pod for pod in consumers.pods.values() if pod.spec.node_name == name and not is_over(pod)]
+    here = [pod for pod in state.consumers.pods.values() if pod.spec.node_name == name and not is_over(pod)]
     staying = {pod_key(pod) for pod in here if _is_of_daemon_set(pod)}
     evicted = frozenset(map(pod_key, here)) - staying
     hits: list[_Hit] = []
     for claim in allocated_claims(state.objects):
-        users = {pod_key(pod) for pod in consumers.find_users(claim)}
+        users = {pod_key(pod) for pod in state.consumers.find_users(claim)}
         devices = frozenset(map(device_path, results_of(claim)))
         if users & evicted:
             hits.append(_Hit(claim, devices, Effect.EVICTED))
         elif not users & staying and (node_of_claim(claim) == name or local & devices):
-            uses = {item.use for item in consumers.find_consumers(claim)}
-            is_known = consumers.are_pods_known or Use.UNKNOWN not in uses
+            uses = {item.use for item in state.consumers.find_consumers(claim)}
+            is_known = state.consumers.are_pods_known or Use.UNKNOWN not in uses
             hits.append(_Hit(claim, devices, Effect.KEPT if is_known else Effect.UNKNOWN))
     names = ["/".join(key) for key in sorted(staying)]
     return _ChangeOutcome(

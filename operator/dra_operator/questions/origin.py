@@ -15,7 +15,7 @@ from dra_operator.api.text import age_of
 from dra_operator.api.types import ResourceClaim, ResourceClaimStatus
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions.audit import find_deletion_cause
-from dra_operator.questions.claims import ConsumerIndex, device_path, node_of_claim, results_of
+from dra_operator.questions.claims import device_path, node_of_claim, results_of
 from dra_operator.questions.device_table import PublishedDevices, taints_of
 from dra_operator.questions.managers import find_status_writes
 from dra_operator.questions.replacement import unbound
@@ -62,8 +62,8 @@ def describe_allocation(
     found = {entry: each for entry, each in claims.items() if each.obj.status.allocation is not None}
     if not found:
         return None
-    consumers, published = ConsumerIndex.build(state), PublishedDevices(state.inventory)
-    items = [_describe(state, consumers, published, *each) for each in found.items()]
+    published = PublishedDevices(state.inventory)
+    items = [_describe(state, published, *each) for each in found.items()]
     nodes = None
     if not state.unread.keys() & {"ResourceClaim", "ResourceSlice", "DeviceClass"}:
         nodes = _find_nodes(state, list(found.values()), pod)
@@ -72,7 +72,6 @@ def describe_allocation(
 
 def _describe(
     state: ClusterState,
-    consumers: ConsumerIndex,
     published: PublishedDevices,
     entry: str,
     record: ObjectRecord,
@@ -87,8 +86,8 @@ def _describe(
         since,
         age_of(since, state.now),
         _manager(record),
-        tuple([f"{each.kind} {each.name} ({each.use})" for each in consumers.find_consumers(claim)]),
-        tuple(_problems(state, consumers, published, claim)),
+        tuple([f"{each.kind} {each.name} ({each.use})" for each in state.consumers.find_consumers(claim)]),
+        tuple(_problems(state, published, claim)),
     )
 
 
@@ -96,13 +95,11 @@ def _manager(record: ObjectRecord) -> str:
     return next((each.manager for each in find_status_writes(record.body) if each.is_of_allocation), "")
 
 
-def _problems(
-    state: ClusterState, consumers: ConsumerIndex, published: PublishedDevices, claim: ResourceClaim
-) -> Iterator[str]:
+def _problems(state: ClusterState, published: PublishedDevices, claim: ResourceClaim) -> Iterator[str]:
     if (why := state.broken.get(claim_key(claim))) is not None:
         yield f"its allocation is broken: {why}"
     if claim.metadata.deletion_timestamp:
-        text, action, _ = find_deletion_cause(state, consumers, claim)
+        text, action, _ = find_deletion_cause(state, claim)
         yield f"it is being deleted: {text}; {action}"
     for result in results_of(claim):
         found = published.find(result.driver, result.pool, result.device)

@@ -43,7 +43,7 @@ def decide_anew(
     that others on nodes use keeps its devices, and waits if an evicted pod can use it nowhere. The node that is
     `drained` is no other node, also for who tolerates its cordon; why one waits is said of the other nodes.
     """
-    consumers = ConsumerIndex.build(state)
+    consumers = state.consumers
     users = {
         key: consumers.find_users(claim) for key in claims if (claim := state.find_claim(key)) is not None
     }

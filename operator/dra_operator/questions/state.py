@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dra_operator.pods.explanation import PodExplainer
     from dra_operator.pods.placement import PodPlacement
     from dra_operator.pods.scheduler import Scheduler
+    from dra_operator.questions.claims import ConsumerIndex
     from dra_operator.questions.manifests import Source
 
 _ENOUGH: Final = MappingProxyType(dict.fromkeys(("cpu", "memory", "ephemeral-storage", "pods"), "1P"))
@@ -269,6 +270,13 @@ class ClusterState:
     @cached_property
     def _placed_pods(self) -> "tuple[ClusterPods, Callable[[tuple[str, str]], bool]]":
         return _read_placed_pods(self.objects, self.nodes)
+
+    @cached_property
+    def consumers(self) -> "ConsumerIndex":
+        """Who uses claims."""
+        from dra_operator.questions.claims import ConsumerIndex  # noqa: PLC0415
+
+        return ConsumerIndex.build(self)
 
     @cached_property
     def breakages(self) -> Mapping[ClaimKey, Sequence[Breakage]]:

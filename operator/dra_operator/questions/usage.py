@@ -135,7 +135,7 @@ def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str 
                 names = [name for name in classes if table.is_in_class(name, row.slice_, row.index)]
         for name in names:
             groups.setdefault(name, []).append(row)
-    consumers = ConsumerIndex.build(state)
+    consumers = state.consumers
     is_idle = {
         claim_key(claim): consumers.find_use(claim).is_idle for claim in allocated_claims(state.objects)
     }
@@ -334,7 +334,7 @@ def find_holders(state: ClusterState, query: HolderQuery = HolderQuery()) -> Hol
     partial = HOLDERS.find_missing(state.unread, optional)
     if query.device_class:
         OF_CLASS.check(state.unread)
-    table, consumers = DeviceTable(state), ConsumerIndex.build(state)
+    table, consumers = DeviceTable(state), state.consumers
     held = {
         claim_key(claim): (claim, [*_held_devices(claim, table.published)])
         for claim in allocated_claims(state.objects)
