@@ -291,6 +291,17 @@ def test_a_group_that_needs_fewer_fits_with_fewer():
     assert (answer.state, answer.fitting, answer.failing) == ("fits", 2, "p10")
 
 
+def test_pods_with_extended_resources_are_not_decided():
+    """What they ask of classes by the name of a resource is not looked at, so there is neither a yes nor a no."""
+    asking = pod("p1")
+    asking["spec"]["containers"][0]["resources"]["limits"] = {"example.com/gpu": "1"}
+    gpu = device_class("gpu", "gpu")
+    gpu["spec"]["extendedResourceName"] = "example.com/gpu"
+    answer = explain_gang(load(gpu, node("n1"), pod_group(), pod("p0"), asking), GROUP)
+
+    assert (answer.state, answer.conclusion, answer.fitting) == ("undecided", "cannot say", 1)
+
+
 def test_groups_of_groups_are_refused():
     """They are refused by name rather than answered for a part."""
     with pytest.raises(QuestionError, match="parentCompositePodGroupName"):

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from dra_operator.allocator import Allocated, Decider, Explanation, Limits, Reason
 from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.extended import extended_resources
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.names import GANG_ANNOTATION, GANG_MATCH_ANNOTATION, GANG_TOPOLOGY_ANNOTATION, GATE
 from dra_operator.api.text import printable
@@ -243,6 +244,7 @@ def _read_member(state: ClusterState, record: ObjectRecord) -> Member:
     claims = [entry.claim for entry in entries if entry.claim is not None]
     node = record.obj.spec.node_name
     problem = next((entry.problem for entry in entries if entry.problem is not None), None)
+    problem = _NO_GROUP_DEVICES if extended_resources(record.obj) else problem
     return Member(
         record.obj.metadata.name,
         record,
@@ -298,6 +300,8 @@ class _GangQuestion:
     def answer(self) -> GangAnswer:
         gang = self.gang
         size = len(gang.members)
+        if any(each.problem is _NO_GROUP_DEVICES for each in gang.members):
+            self._undecided.append(Undecided(_NO_GROUP_DEVICES.message))
         at_least = min(gang.at_least, size) or size
         missing = self._find_missing()
         if all(each.node for each in gang.members):
