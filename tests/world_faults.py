@@ -830,3 +830,40 @@ def claim_whose_pod_has_waited_for_days(world: World) -> Found | None:
     claim = allocated(world, device, time=ago(hours=25))
     world.pod("team-a", [claim])
     return about("Unreserved", claim)
+
+
+# --- the project's own kinds
+
+
+def own_object(world: World, kind: str, status: Body | None, **metadata: Any) -> Body:
+    """Put an object of one of the project's own kinds, which is a day old."""
+    body = {"apiVersion": "dra-operator.io/v1alpha1", "kind": kind, "metadata": {"name": "own", **metadata}}
+    body["metadata"]["creationTimestamp"] = ago(days=1)
+    return world.put(body if status is None else {**body, "status": status})
+
+
+def own_condition(sort: str, status: str, time: str) -> Body:
+    """Return a status with a condition that is so since a time."""
+    return {
+        "conditions": [
+            {"type": sort, "status": status, "reason": "X", "message": "x", "lastTransitionTime": time}
+        ]
+    }
+
+
+@of_sort("ObjectStuck")
+def policy_that_nobody_has_looked_at(world: World) -> Found | None:
+    return about("ObjectStuck", own_object(world, "AllocationPolicy", None))
+
+
+@of_sort("ObjectStuck")
+def reservation_with_a_lost_device(world: World) -> Found | None:
+    status = own_condition("Lost", "True", ago(seconds=1))
+    return about("ObjectStuck", own_object(world, "DeviceReservation", status, namespace="team-a"))
+
+
+@of_sort("ObjectStuck")
+def maintenance_that_is_blocked(world: World) -> Found | None:
+    return about(
+        "ObjectStuck", own_object(world, "DeviceMaintenance", own_condition("Blocked", "True", ago(hours=1)))
+    )

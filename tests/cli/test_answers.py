@@ -89,6 +89,8 @@ def test_answer_says_what_is_right(text, ask, tmp_path, monkeypatch):
     """All that is to be said is, what is wrong is not, and the exit code is right."""
     monkeypatch.chdir(tmp_path)
     Path("input.yaml").write_text(text, encoding="utf-8")
+    for name, body in ask.get("files", {}).items():
+        Path(name).write_text(yaml.safe_dump(body), encoding="utf-8")
     name, *words = shlex.split(ask["ask"])
     app = offline if name == "dra-operator" else kubectl
 

@@ -1,5 +1,6 @@
 """The manifests that the project ships, as tests apply them."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +64,26 @@ def install_fence(plane: ControlPlane) -> None:
         seconds=30,
         what="the fence",
     )
+
+
+def wait_rights_used(plane: ControlPlane, component: str) -> None:
+    """Wait until the operator has used each right that a component adds, by the audit log."""
+    access = (MANIFESTS / "components" / component / "access.yaml").read_text()
+    role, *_ = yaml.safe_load_all(access)
+    granted = {(name, verb) for rule in role["rules"] for name in rule["resources"] for verb in rule["verbs"]}
+
+    def find_unused() -> set[tuple[str, str]]:
+        abouts = [
+            (about, request["verb"])
+            for request in plane.requests_of(SERVICE_ACCOUNT, NAMESPACE)
+            if (about := request.get("objectRef"))
+        ]
+        return granted - {
+            ("/".join(filter(None, (about["resource"], about.get("subresource")))), verb)
+            for about, verb in abouts
+        }
+
+    until = time.monotonic() + 60
+    while unused := find_unused():
+        assert time.monotonic() < until, unused
+        time.sleep(1)

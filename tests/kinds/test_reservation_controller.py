@@ -1,6 +1,7 @@
 """The controller of DeviceReservation: whatever happens, nothing is held too long, nor taken from a pod that runs."""
 
 import asyncio
+import copy
 
 import pytest
 
@@ -84,6 +85,27 @@ def test_other_faults_are_for_the_next_time():
     made.session.request = fail
     with pytest.raises(ApiError):
         asyncio.run(made.controller.reconcile(body))
+
+
+@pytest.mark.parametrize("now", ["deleted", "gone", "another", "fewer"])
+def test_reservation_is_read_anew(now):
+    """What Kopf has of it may be older: nothing is made for one that was deleted since, or made anew under its name."""
+    made, body = history()
+    older = copy.deepcopy(body)
+    match now:
+        case "deleted":
+            body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        case "gone":
+            made.reservations.clear()
+        case "another":
+            body["metadata"]["uid"] = "another"
+        case "fewer":
+            body["spec"]["copies"] = 1
+
+    asyncio.run(made.controller.reconcile(older))
+
+    names = [each["metadata"]["name"] for each in made.server.of_kind("ResourceClaim")]
+    assert names == (["a-0"] if now == "fewer" else [])
 
 
 def test_phases_are_counted_while_a_reservation_is_there():

@@ -16,7 +16,7 @@ from controlplane import (
     running_full_control_plane,
 )
 from controlplane.installation import Installation
-from controlplane.manifests import MANIFESTS, RULES
+from controlplane.manifests import MANIFESTS, RULES, wait_rights_used
 from dra_operator.kinds.device_maintenance import read_maintenance
 
 ROOT = MANIFESTS.parent
@@ -262,7 +262,13 @@ def test_one_card_is_emptied_worked_on_and_put_back(installed):
     assert installed.tainted() == []
     installed.run_pods(3)
     assert len(installed.uids()) == 3
+    demand = {"namespace": installed.namespace, "resourceClaimTemplateName": "gpu", "copies": 9}
+    installed.apply("other", devices=[{**CARD, "device": device}], mustStillFit=[demand])
+    installed.wait_condition("Blocked", "True", "of 9 copies would fit", name="other")
+    installed.remove("other")
     installed.remove()
+    assert "dra-operator.io/kopf" not in json.dumps(installed.scene.all_claims())
+    wait_rights_used(installed.plane, "device-maintenance")
     installed.wait_told("Evicted", "SafeToWork", "Returned")
 
 

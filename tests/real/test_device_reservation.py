@@ -1,5 +1,6 @@
 """DeviceReservation on a real control plane: what it holds survives its pods, and Kubernetes' own controllers."""
 
+import json
 import re
 import shlex
 
@@ -13,7 +14,7 @@ from controlplane import (
     running_full_control_plane,
 )
 from controlplane.installation import Installation
-from controlplane.manifests import MANIFESTS, install_fence
+from controlplane.manifests import MANIFESTS, install_fence, wait_rights_used
 from controlplane.scene import devices
 
 CRDS = MANIFESTS.parent / "crds"
@@ -229,6 +230,23 @@ def test_lost_devices_are_kept_or_replaced(installed):
     assert devices(installed.scene.claim("waits-0"))
 
 
+def test_namespace_goes_with_its_reservations(installed, tmp_path):
+    """Nothing of a reservation holds it up, also not while a pod uses it, and no claim is made in it meanwhile."""
+    name = f"{installed.scene.namespace}-2"
+    path = f"/api/v1/namespaces/{name}"
+    installed.client.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    other = ReservationInstallation(installed.plane, name, tmp_path)
+    other.apply(TEMPLATE)
+    other.reserve(copies=2)
+    other.wait_phase("Ready")
+    other.create_pod("user", "training-0")
+    other.wait_bound("user")
+
+    installed.client.delete(path)
+
+    installed.client.wait_for(path, lambda found: found is None, seconds=180, what="the end of the namespace")
+
+
 def test_what_is_left_behind_goes_by_the_patches_of_the_page(installed):
     """Without an operator, the finalizer and then the entry are taken off by hand."""
     installed.reserve(copies=1)
@@ -344,3 +362,17 @@ def test_columns_are_those_that_people_look_for(installed):
         text = installed.plane.kubectl("get", kind, f"--namespace={installed.scene.namespace}")
         assert "1/1" in text
         assert "2099-01-01T00:00:00Z" in text
+
+
+def test_each_right_of_the_component_is_used(installed):
+    """By the audit log, from the first claim to the last; nothing of Kopf's is on what is not of our kinds."""
+    installed.plane.audit_log.write_bytes(b"")
+    installed.start()
+    installed.reserve(copies=1)
+    installed.wait_phase("Ready")
+    assert "dra-operator.io/kopf" not in json.dumps(installed.scene.all_claims())
+    path = f"{installed.path}/training"
+    installed.client.delete(path)
+    installed.client.wait_for(path, lambda body: body is None, seconds=90, what="the end")
+
+    wait_rights_used(installed.plane, "device-reservations")

@@ -7,6 +7,8 @@ Source: docs of resource.k8s.io, Kubernetes 1.32 to 1.37; core kinds have one ve
 
 from dataclasses import dataclass
 
+from dra_operator.api.names import GROUP, GROUP_VERSION, RESERVATION_RESOURCE
+
 RESOURCE_GROUP = "resource.k8s.io"
 CORE_GROUP = ""
 
@@ -26,6 +28,12 @@ class Kind:
         return f"{self.group}/{version}" if self.group else version
 
 
+OWN_KINDS = (
+    Kind("AllocationPolicy", "allocationpolicies", GROUP, False, (GROUP_VERSION,)),
+    Kind("DeviceReservation", RESERVATION_RESOURCE, GROUP, True, (GROUP_VERSION,)),
+    Kind("DeviceMaintenance", "devicemaintenances", GROUP, False, (GROUP_VERSION,)),
+)
+"""The project's own kinds (docs/kinds.md)."""
 _RESOURCE_VERSIONS = ("v1", "v1beta2", "v1beta1")
 
 EVENT = Kind("Event", "events", CORE_GROUP, True, ("v1",))
@@ -57,6 +65,7 @@ KINDS: dict[str, Kind] = {
         EVENT,
         LEASE,
         *POLICIES,
+        *OWN_KINDS,
     )
 }
 """Every kind by its name."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dra_operator.api.convert import Body
+from dra_operator.api.kinds import OWN_KINDS
 from dra_operator.api.names import (
     ADMIN_ACCESS_LABEL,
     FINALIZER,
@@ -47,6 +48,9 @@ class _Aliases:
         self._table = {
             name: self._make(f"{number:0{width}}") for number, name in enumerate(sorted(self._seen), 1)
         }
+
+
+_OWN = tuple(kind.kind for kind in OWN_KINDS)
 
 
 def redact(bodies: Iterable[Body]) -> list[Body]:
@@ -108,12 +112,26 @@ class _Redactor:
             return {**result, **part[kind](body)}
         if kind == "Namespace":
             return self._namespace(body)
+        if kind in _OWN:
+            return self._own(body)
         if kind == "Lease":
             return {**body, "spec": {**body["spec"], "holderIdentity": "operator"}}
         if kind != "DeviceClass":
             return body
         shown: Body = _without_parameters(body)
         return shown
+
+    def _own(self, body: Body) -> Body:
+        """Return an object of the project's own kinds without what names claims, pods and reasons of people."""
+        metadata = {**body["metadata"], "name": self._others(body["metadata"]["name"])}
+        if "namespace" in metadata:
+            metadata["namespace"] = self._namespaces(metadata["namespace"])
+        conditions = [
+            {name: value for name, value in each.items() if name != "message"}
+            for each in (body.get("status") or {}).get("conditions") or ()
+        ]
+        shown = {"metadata": metadata, "status": {"conditions": conditions}}
+        return {"apiVersion": body["apiVersion"], "kind": body["kind"], **shown}
 
     def _quota(self, body: Body) -> Body:
         return {name: body[name] for name in ("spec", "status") if name in body}

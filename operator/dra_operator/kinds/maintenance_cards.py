@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from dra_operator.api.names import ENDED_PHASES, GROUP, MAINTENANCE_KEY
 from dra_operator.api.types import ResourceClaim, ResourceClaimConsumerReference
+from dra_operator.inventory import Inventory
 from dra_operator.inventory.pool import Pool
 from dra_operator.inventory.slices import Slice
 from dra_operator.inventory.taints import EffectiveTaint, is_effective, tolerates
@@ -62,12 +63,7 @@ class Holder:
 def find_cards(own: Maintenance, state: State) -> tuple[list[Card], dict[ClaimName, ResourceClaim]]:
     """Return the cards that a maintenance names, published now or begun before, and the claims that hold the latter."""
     begun = {each.name: each for each in own.begun}
-    found: list[Card] = []
-    for (driver, name), pool in state.inventory.pools.items():
-        nodes = pool.newest_nodes()
-        if any(each.may_be_in(driver, name, nodes) for each in own.spec.devices):
-            found += _find_named(own, pool)
-    cards = [_with_known(card, begun.get(card.name)) for card in found]
+    cards = [_with_known(card, begun.get(card.name)) for card in find_named_cards(own, state.inventory)]
     published = {card.name for card in cards}
     cards += [
         Card(each.name, each.keys, each.node, is_published=False)
@@ -77,6 +73,14 @@ def find_cards(own: Maintenance, state: State) -> tuple[list[Card], dict[ClaimNa
     cards = [replace(card, claims=_find_claims(card, state)) for card in cards]
     names = {name for card in cards if card.name in begun for name in card.claims}
     return cards, {name: claim for name in names if (claim := state.find_claim(name)) is not None}
+
+
+def find_named_cards(own: Maintenance, inventory: Inventory) -> Iterator[Card]:
+    """Yield the cards that a maintenance names and that are published now, without their claims."""
+    for (driver, name), pool in inventory.pools.items():
+        nodes = pool.newest_nodes()
+        if any(each.may_be_in(driver, name, nodes) for each in own.spec.devices):
+            yield from _find_named(own, pool)
 
 
 def _with_known(card: Card, entry: CardStatus | None) -> Card:

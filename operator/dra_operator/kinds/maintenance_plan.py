@@ -127,6 +127,25 @@ def name_rule(uid: str, key: DeviceKey) -> str:
     return f"{_RULE_PREFIX}-{digest}"
 
 
+def build_rule(own: Maintenance, key: DeviceKey, api_version: str) -> Body:
+    """Return the rule that taints a device for a maintenance, as on the wire."""
+    group = f"{GROUP}/{GROUP_VERSION}"
+    owner = {"apiVersion": group, "kind": KIND, "name": own.name, "uid": own.uid}
+    return {
+        "apiVersion": api_version,
+        "kind": _RULE,
+        "metadata": {
+            "name": name_rule(own.uid, key),
+            "labels": {"app.kubernetes.io/managed-by": "dra-operator"},
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "deviceSelector": {"driver": key.driver, "pool": key.pool, "device": key.name},
+            "taint": {"key": MAINTENANCE_KEY, "effect": "NoSchedule"},
+        },
+    }
+
+
 def plan(
     own: Maintenance,
     others: Iterable[Maintenance],
@@ -374,21 +393,4 @@ class _CardPlanner:
         for key in self.needed:
             # One that is being deleted, or was edited, is in the way for a moment.
             if key not in self.rules and name_rule(self.own.uid, key) not in names:
-                self.changes.append(Create(_RULE, self._build_rule(key)))
-
-    def _build_rule(self, key: DeviceKey) -> Body:
-        group = f"{GROUP}/{GROUP_VERSION}"
-        owner = {"apiVersion": group, "kind": KIND, "name": self.own.name, "uid": self.own.uid}
-        return {
-            "apiVersion": self.api_version,
-            "kind": _RULE,
-            "metadata": {
-                "name": name_rule(self.own.uid, key),
-                "labels": {"app.kubernetes.io/managed-by": "dra-operator"},
-                "ownerReferences": [owner],
-            },
-            "spec": {
-                "deviceSelector": {"driver": key.driver, "pool": key.pool, "device": key.name},
-                "taint": {"key": MAINTENANCE_KEY, "effect": "NoSchedule"},
-            },
-        }
+                self.changes.append(Create(_RULE, build_rule(self.own, key, self.api_version)))

@@ -15,6 +15,7 @@ from typing import Any, Final
 from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import CLASS_PREFIX
 from dra_operator.api.core import Metadata, Node, Pod
+from dra_operator.api.kinds import OWN_KINDS
 from dra_operator.api.names import (
     ENDED_PHASES,
     FIELD_MANAGER,
@@ -43,6 +44,7 @@ from dra_operator.pods.claims import (
 )
 from dra_operator.pods.nodes import can_use
 from dra_operator.pods.objects import ObjectRecord
+from dra_operator.pods.workloads import part
 from dra_operator.questions import fault_texts
 from dra_operator.questions.answers import Conclusion, conclude
 from dra_operator.questions.claims import (
@@ -735,6 +737,48 @@ def _find_unknown_requests(view: _View) -> Iterator[Finding]:
             yield _about(Sort.UNKNOWN_REQUEST, record.obj, text, action)
 
 
+# --- the project's own kinds
+
+
+_STUCK: Final = (
+    ("AllocationPolicy", "Fenced", "False", 0, "install the component ownership, or apply it anew"),
+    ("AllocationPolicy", "Settled", "False", HANGING_SECONDS, "see what Fenced says of its rules"),
+    ("AllocationPolicy", "Releasing", "True", UNRESERVED_SECONDS, "end these claims"),
+    ("DeviceReservation", "Lost", "True", 0, "delete the claim, or set spec.ifLost to Replace"),
+    ("DeviceReservation", "Ready", "False", HANGING_SECONDS, "free what it asks for, or delete the reservation"),
+    ("DeviceMaintenance", "Blocked", "True", HANGING_SECONDS, "finish the other one, or free what must still fit"),
+    ("DeviceMaintenance", "Drained", "False", UNRESERVED_SECONDS, "end what holds the card"),
+    ("DeviceMaintenance", "Resolved", "False", HANGING_SECONDS, "correct the name, or see whether the driver runs"),
+)  # fmt: skip
+"""What of an object waits for people: kind, condition, its status, for how many seconds, and what to do."""
+_ENDED: Final = ("Expiring", "Expired")
+
+
+def _find_stuck_objects(view: _View) -> Iterator[Finding]:
+    """Yield the objects of the project's own kinds that wait for something which does not come by itself."""
+    state = view.state
+    for (kind, namespace, name), body in sorted(state.objects.bodies.items()):
+        if kind not in {each.kind for each in OWN_KINDS}:
+            continue
+        metadata, status = part(body, "metadata"), part(body, "status")
+        age = age_of(metadata.get("creationTimestamp"), state.now)
+        if not status and age is not None and age > HANGING_SECONDS:
+            text = f"nobody has looked at it for {human_duration(age)}"
+            action = "see whether the operator runs and has the component of this kind (docs/kinds.md)"
+            yield Finding(Sort.OBJECT_STUCK, kind, namespace, name, text, action)
+        for condition in status.get("conditions") or ():
+            since = age_of(condition.get("lastTransitionTime"), state.now)
+            for of_kind, sort, value, seconds, action in _STUCK:
+                if (
+                    (kind, condition.get("type"), condition.get("status")) == (of_kind, sort, value)
+                    and condition.get("reason") not in _ENDED
+                    and since is not None
+                    and since >= seconds
+                ):
+                    text = f"{sort} is {value} for {human_duration(since)}: {condition.get('message')}"
+                    yield Finding(Sort.OBJECT_STUCK, kind, namespace, name, text, action)
+
+
 _CHECKS: Final[tuple[Callable[[_View], Iterator[Finding]], ...]] = (
     _find_collisions,
     _find_overdrawn,
@@ -753,4 +797,5 @@ _CHECKS: Final[tuple[Callable[[_View], Iterator[Finding]], ...]] = (
     _find_half_owned,
     _find_tolerant,
     _find_unreserved,
+    _find_stuck_objects,
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from dra_operator.api.convert import apply_defaults, to_v1
-from dra_operator.api.kinds import KINDS, LEASE, POLICIES
+from dra_operator.api.kinds import KINDS, LEASE, OWN_KINDS, POLICIES
 from dra_operator.api.names import LEASE_NAME
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.pods.known_workloads import find_known
@@ -23,8 +23,10 @@ NAMELESS: Final = "is required, or a text in metadata.generateName"
 VOLUME_KINDS: Final = ("PersistentVolume", "PersistentVolumeClaim")
 PRIORITY_CLASS: Final = "PriorityClass"
 _AS_WRITTEN: Final = {
-    (KINDS[name].api_version("v1"), name): name for name in ("ResourceQuota", PRIORITY_CLASS)
+    (kind.api_version(kind.versions[0]), kind.kind): kind.kind
+    for kind in (KINDS["ResourceQuota"], KINDS[PRIORITY_CLASS], *OWN_KINDS)
 }
+_CLUSTER_WIDE: Final = frozenset(name for name in _AS_WRITTEN.values() if not KINDS[name].namespaced)
 KINDS_OF_OPERATOR: Final = (LEASE.kind, *(kind.kind for kind in POLICIES))
 """Kinds of which only the objects of an operator are of interest. No set: a kind in a file may be any value."""
 _NO_PLACE: Final = Place("", 0, 0)
@@ -38,8 +40,8 @@ class LoadResult(ObjectSet):
     kinds of which all objects are there, be it none: an API server listed them, and files do not say so; one with a
     namespace behind it (`Pod/team`) was listed there. `of_operator`
     are the Leases of operators and the admission policies that the project ships, with their bindings.
-    `bodies` are objects that are kept as they are written: quotas, PriorityClasses, and workloads by what kubectl calls
-    their kind.
+    `bodies` are objects that are kept as they are written: quotas, PriorityClasses, the project's own kinds, and
+    workloads by what kubectl calls their kind.
     The pods of DaemonSets are made later, when it is known which nodes there are.
     """
 
@@ -120,7 +122,7 @@ def add_body(gathered: LoadResult, body: Mapping[str, Any]) -> bool:
         return False
     metadata = body.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
-    namespace = "" if kind == PRIORITY_CLASS else str(metadata.get("namespace") or DEFAULT_NAMESPACE)
+    namespace = "" if kind in _CLUSTER_WIDE else str(metadata.get("namespace") or DEFAULT_NAMESPACE)
     gathered.bodies[kind, namespace, str(metadata.get("name"))] = body
     return True
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from dra_operator.allocator import Decider
 from dra_operator.allocator.extended import classes_by_resource, extended_resources
 from dra_operator.api.core import Metadata, Pod, PodResourceClaimStatus
-from dra_operator.api.kinds import KINDS
+from dra_operator.api.kinds import KINDS, OWN_KINDS
 from dra_operator.api.names import GATE, POD_CLAIM_NAME, SYSTEM_PRIORITIES
 from dra_operator.api.read import ObjectError
 from dra_operator.api.text import listed, near_object
@@ -54,8 +54,12 @@ _ABBREVIATIONS: Final = {
     "template": "ResourceClaimTemplate",
 }
 _KINDS: Final = {
-    **{kind.kind.lower(): kind.kind for kind in KINDS.values()},
-    **{kind.plural: kind.kind for kind in KINDS.values()},
+    **{
+        name: kind.kind
+        for kind in KINDS.values()
+        if kind not in OWN_KINDS
+        for name in (kind.kind.lower(), kind.plural)
+    },
     **_ABBREVIATIONS,
 }
 _OF_CLAIMS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")

@@ -18,6 +18,7 @@ from dra_operator.api.quantity import family, format_amount
 from dra_operator.inventory import Features, Inventory, PoolKey, Slice, Verdict, bits
 from dra_operator.inventory.ownership import is_owned_taint
 from dra_operator.inventory.pool import Judgement
+from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.ledger.availability import CounterState
 from dra_operator.questions.partial import OF_CLASS, UNFINISHED, USAGE
@@ -180,8 +181,9 @@ class DeviceRow:
 class HolderQuery:
     """What is asked about: what is set restricts, all of it together. Empty, it is everything.
 
-    `value` is that of an attribute, as a text; `pod` is `namespace/name`, and restricts the holders alone. With
-    `admin_access`, results of admin access are listed as well, which hold nothing.
+    `value` is that of an attribute, as a text; `pod` and `reservation` are `namespace/name`, and restrict the holders
+    alone; `owner` is `KIND/NAME` of a policy or a maintenance, for what its rules are about. With `admin_access`,
+    results of admin access are listed as well, which hold nothing.
     """
 
     driver: str = ""
@@ -193,6 +195,8 @@ class HolderQuery:
     admin_access: bool = False
     value: str = ""
     pod: str = ""
+    reservation: str = ""
+    owner: str = ""
 
     def is_about(self, driver: str, pool: str, device: str, node: str) -> bool:
         """Return whether it is about a device, as far as that depends on where it is."""
@@ -225,10 +229,21 @@ class DeviceTable:
     def select(self, query: HolderQuery) -> Iterator[DeviceRow]:
         """Yield the devices that a query is about."""
         for row in self.rows:
-            if query.is_about(*row.pool.key, row.name, row.node) and self.is_selected(
-                query, row.slice_, row.index
+            if (
+                query.is_about(*row.pool.key, row.name, row.node)
+                and self.is_of_owner(query.owner, (*row.pool.key, row.name))
+                and self.is_selected(query, row.slice_, row.index)
             ):
                 yield row
+
+    def is_of_owner(self, owner: str, device: tuple[str, str, str]) -> bool:
+        """Return whether a rule of an owner, as `KIND/NAME`, is about a device; that of nobody is about all."""
+        driver, pool, name = device
+        return not owner or any(
+            touches(rule, driver, pool) and names_device(rule, name)
+            for rule in self.state.inventory.rules.values()
+            if any(f"{each.kind}/{each.name}" == owner for each in rule.metadata.owner_references)
+        )
 
     def is_selected(self, query: HolderQuery, slice_: Slice, index: int) -> bool:
         """Return whether a query is about a device, as far as that depends on what is published of it."""

@@ -10,7 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from dra_operator.api.kinds import POLICIES
+from dra_operator.api.kinds import OWN_KINDS, POLICIES
 from dra_operator.questions.answers import QuestionError
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Sort(StrEnum):
     COUNTERS_HALF_OWNED = "CountersHalfOwned"
     TOLERATES_OWNED = "ToleratesOwned"
     UNRESERVED = "Unreserved"
+    OBJECT_STUCK = "ObjectStuck"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +154,12 @@ IMPACT: Final = KindsRead(
 )
 """What a change hits: of a drain it depends on pods, of a rule on other rules."""
 HOLDERS: Final = KindsRead(
-    others=("ResourceClaim",), optional=("ResourceSlice", "Pod"), details=("DeviceClass", "Node")
+    others=("ResourceClaim",),
+    optional=("ResourceSlice", "Pod", "DeviceTaintRule"),
+    details=("DeviceClass", "Node"),
 )
-"""Which claims hold devices: of a class or a node it depends on slices, and on pods whether they are idle."""
+"""Which claims hold devices: of a class or a node it depends on slices, of a policy on its rules, and on pods whether
+they are idle."""
 USAGE: Final = KindsRead(
     required=("ResourceSlice",),
     others=("ResourceClaim", "DeviceTaintRule", "Node"),
@@ -204,6 +208,7 @@ AUDIT: Final[Mapping[Sort, tuple[str, ...]]] = MappingProxyType(
         Sort.COUNTERS_HALF_OWNED: ("ResourceSlice", "DeviceTaintRule"),
         Sort.TOLERATES_OWNED: ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceTaintRule"),
         Sort.UNRESERVED: ("ResourceClaim",),
+        Sort.OBJECT_STUCK: tuple(kind.kind for kind in OWN_KINDS),
     }
 )
 """The kinds without which a sort of faults is not judged, or not fully: more may be wrong."""

@@ -16,6 +16,7 @@ from typing import Final
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
+from dra_operator.api.names import RESERVATION_KIND
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.api.text import age_of, listed, near_object, shown
 from dra_operator.api.types import ResourceClaim
@@ -325,13 +326,17 @@ class HolderReport:
         return replace(self, holders=found, partial=partial)
 
 
+_ANYBODY = {("Pod", ""), (RESERVATION_KIND, "")}
+
+
 def find_holders(state: ClusterState, query: HolderQuery = HolderQuery()) -> HolderReport:  # noqa: B008 - it is frozen
     """Return the claims that hold devices of a query, by namespace and name, with these devices alone.
 
     Raises UnknownObjectError if the query names what is not there, QuestionError for a class where none could be read.
     """
-    optional = ("ResourceSlice",) if query.device_class or query.node else ()
-    partial = HOLDERS.find_missing(state.unread, optional)
+    of_slices = ("ResourceSlice",) if query.device_class or query.node else ()
+    of_rules = ("DeviceTaintRule",) if query.owner else ()
+    partial = HOLDERS.find_missing(state.unread, (*of_slices, *of_rules))
     if query.device_class:
         OF_CLASS.check(state.unread)
     table, consumers = DeviceTable(state), state.consumers
@@ -345,9 +350,9 @@ def find_holders(state: ClusterState, query: HolderQuery = HolderQuery()) -> Hol
         devices = [item for item in items if _is_asked_about(table, query, claim, item)]
         if devices and query.namespace in ("", key[0]):
             holder = _build_holder(state, consumers, claim, devices)
-            if not query.pod or any(
-                (each.kind, f"{key[0]}/{each.name}") == ("Pod", query.pod) for each in holder.consumers
-            ):
+            users = {(each.kind, f"{key[0]}/{each.name}") for each in holder.consumers}
+            wanted = {("Pod", query.pod), (RESERVATION_KIND, query.reservation)} - _ANYBODY
+            if wanted <= users:
                 holders.append(holder)
     count = sum(1 for _ in table.select(query))
     return HolderReport(query, tuple(holders), count, state.unread_lines, (*partial, *table.classes.partial))
@@ -375,6 +380,8 @@ def _is_asked_about(table: DeviceTable, query: HolderQuery, claim: ResourceClaim
     if not query.is_about(item.driver, item.pool, item.device, item.node):
         return False
     if item.is_admin_access and not query.admin_access:
+        return False
+    if not table.is_of_owner(query.owner, (item.driver, item.pool, item.device)):
         return False
     if not (query.device_class or query.value):
         return True

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from dra_operator.api.kinds import POLICIES
+from dra_operator.api.kinds import OWN_KINDS, POLICIES
 from dra_operator.cli.kubectl.options import (
     JSON,
     NAME,
@@ -99,7 +99,7 @@ _LARGEST_FIRST = (
     *("PersistentVolume", "PersistentVolumeClaim", "ResourceClaimTemplate", "PodGroup", "ResourceQuota"),
     "PriorityClass",
     "Lease",
-    *(kind.kind for kind in POLICIES),
+    *(kind.kind for kind in (*POLICIES, *OWN_KINDS)),
 )
 """The kinds, those first that take longest to read."""
 

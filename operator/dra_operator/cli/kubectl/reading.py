@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from dra_operator.api.kinds import KINDS, LEASE, POLICIES, RESOURCE_GROUP, Kind
+from dra_operator.api.kinds import KINDS, LEASE, OWN_KINDS, POLICIES, RESOURCE_GROUP, Kind
 from dra_operator.api.names import LEASE_NAME
 from dra_operator.cli.kubectl.answering import Demand
 from dra_operator.cli.kubectl.requests import Kubectl, ReadingError, RefusedError, items_of
@@ -22,7 +22,7 @@ _OPTIONAL: Final = frozenset(
     (
         *("DeviceTaintRule", "PersistentVolume", "PersistentVolumeClaim", "PodGroup", "ResourceQuota"),
         "PriorityClass",
-        *(kind.kind for kind in POLICIES),
+        *(kind.kind for kind in (*POLICIES, *OWN_KINDS)),
     )
 )
 """Kinds that some clusters do not serve: then there are none."""

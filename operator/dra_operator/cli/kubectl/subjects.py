@@ -29,6 +29,9 @@ KINDS: Final = {
     **dict.fromkeys(("pool", "pools"), "pool"),
     **dict.fromkeys(("device", "devices"), "device"),
     **dict.fromkeys(("driver", "drivers"), "driver"),
+    **dict.fromkeys(("policy", "allocationpolicy", "allocationpolicies", "ap"), "AllocationPolicy"),
+    **dict.fromkeys(("reservation", "devicereservation", "devicereservations", "dr"), "DeviceReservation"),
+    **dict.fromkeys(("maintenance", "devicemaintenance", "devicemaintenances", "dm"), "DeviceMaintenance"),
     **dict.fromkeys(("rule", "rules", "devicetaintrule", "devicetaintrules"), "DeviceTaintRule"),
 }
 """What an object may be called by, and its kind; pool, device and driver are no kinds of the API."""

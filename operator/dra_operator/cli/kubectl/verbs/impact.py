@@ -1,6 +1,7 @@
 """`kubectl dra impact`: which claims and pods a change hits, and which of them would fit elsewhere."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +42,8 @@ DEMAND = Demand.for_question(
 def _check_named(ctx: click.Context, param: click.Parameter, subject: str) -> str:  # noqa: ARG001 - click's
     if not subject and not ctx.resilient_parsing:
         raise click.UsageError(
-            "say what changes: node/NAME, driver/NAME, or a file with a DeviceTaintRule, DeviceClass or "
-            "AllocationPolicy"
+            "say what changes: node/NAME, driver/NAME, or a file with a DeviceTaintRule, DeviceClass, "
+            "AllocationPolicy or DeviceMaintenance"
         )
     return subject
 
@@ -62,13 +63,17 @@ def _check_named(ctx: click.Context, param: click.Parameter, subject: str) -> st
 def app(question: Question, *, subject: str) -> Answer:
     """Say which claims and pods a change hits, and which of them would fit elsewhere. Changes nothing.
 
-    node/NAME drains a node, driver/NAME removes a driver with its slices, and a file has DeviceTaintRules and
-    AllocationPolicies, or a DeviceClass, as they are to be applied. Exit code 0: nothing that is in use is hit; 1:
-    something is; 2: it cannot be said.
+    node/NAME drains a node, driver/NAME removes a driver with its slices, and a file has DeviceTaintRules,
+    AllocationPolicies and DeviceMaintenances, or a DeviceClass, as they are to be applied. Exit code 0: nothing that is
+    in use is hit; 1: something is; 2: it cannot be said.
     """
     from dra_operator.questions.impact import find_impact
 
-    report = find_impact(question.cluster, **_change(question, subject))
+    change, evicts_after = _change(question, subject)
+    report = find_impact(question.cluster, **change)
+    if evicts_after is not None:
+        claims = tuple([_with_eviction(question, each, evicts_after) for each in report.claims])
+        report = replace(report, claims=claims)
     columns = (
         Column("CLAIM", lambda claim: f"{claim.namespace}/{claim.name}"),
         Column("EFFECT", _effect),
@@ -93,34 +98,70 @@ def app(question: Question, *, subject: str) -> Answer:
     )
 
 
-def _change(question: Question, text: str) -> dict[str, Any]:
-    """Return the change that is meant, for `find_impact`. Raises UsageError, ReadingError."""
+def _with_eviction(question: Question, item: "ClaimImpact", seconds: int) -> "ClaimImpact":
+    from dra_operator.kinds.maintenance_cards import find_pod, read_holder
+    from dra_operator.questions.impact import Effect
+
+    objects = question.cluster.objects
+    claim = question.cluster.find_claim((item.namespace, item.name))
+    record = None if claim is None else objects.records.get(("Pod", item.namespace, find_pod(claim) or ""))
+    if claim is None or record is None or read_holder(claim, record.body).obstacle:
+        return item
+    return replace(item, effect=Effect.EVICTED, after_seconds=seconds)
+
+
+def _change(question: Question, text: str) -> tuple[dict[str, Any], int | None]:
+    """Return the change that is meant, for `find_impact`, and after how many seconds it evicts pods that it may.
+
+    Raises UsageError, ReadingError.
+    """
     kind, slash, name = text.partition("/")
     if slash and kind in ("node", "nodes", "driver", "drivers") and not Path(text).is_file():
-        return {"drained_node" if kind.startswith("node") else "removed_driver": name}
+        return {"drained_node" if kind.startswith("node") else "removed_driver": name}, None
     if hint := _hint(question, text):
         raise click.UsageError(hint)
     bodies = _bodies(text)
     kinds = [str(body.get("kind")) for body in bodies]
     if kinds == ["DeviceClass"]:
-        return {"device_class": bodies[0]}
-    if not kinds or not {*kinds} <= {"DeviceTaintRule", "AllocationPolicy"}:
+        return {"device_class": bodies[0]}, None
+    if kinds == ["DeviceReservation"]:
+        spec = bodies[0].get("spec") or {}
+        raise ReadingError(
+            f"{text}: a DeviceReservation takes free devices alone: kubectl dra headroom "
+            f"template/{spec.get('resourceClaimTemplateName')} says how many copies fit"
+        )
+    if not kinds or not {*kinds} <= {"DeviceTaintRule", "AllocationPolicy", "DeviceMaintenance"}:
         has = ", ".join(kinds) or "nothing"
         raise ReadingError(
-            f"{text}: has {has}: DeviceTaintRules, AllocationPolicies, or one DeviceClass, are a change"
+            f"{text}: has {has}: DeviceTaintRules, AllocationPolicies, DeviceMaintenances, or one DeviceClass, are a "
+            "change"
         )
-    return {"rules": [rule for body in bodies for rule in _rules_of(text, body)]}
+    rules = [rule for body in bodies for rule in _rules_of(question, text, body)]
+    if not rules:
+        raise ReadingError(f"{text}: nobody publishes a device that it names")
+    specs = [body.get("spec") or {} for body in bodies if body.get("kind") == "DeviceMaintenance"]
+    waits = [int(spec.get("evictAfterSeconds", 300)) for spec in specs if spec.get("drain") == "Evict"]
+    return {"rules": rules}, min(waits, default=None)
 
 
-def _rules_of(path: str, body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return a rule as it is, and the rules that are made for a policy. Raises ReadingError."""
+def _rules_of(question: Question, path: str, body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a rule as it is, and the rules that are made for a policy or a maintenance. Raises ReadingError."""
     from pydantic import ValidationError
 
     from dra_operator.kinds.allocation_policy import PolicySpec
+    from dra_operator.kinds.device_maintenance import read_maintenance
+    from dra_operator.kinds.maintenance_cards import find_named_cards
+    from dra_operator.kinds.maintenance_plan import build_rule
 
     if body.get("kind") == "DeviceTaintRule":
         return [body]
     try:
+        if body.get("kind") == "DeviceMaintenance":
+            metadata = {"name": "", **(body.get("metadata") or {}), "uid": "new"}
+            own = read_maintenance({**body, "metadata": metadata})
+            cards = find_named_cards(own, question.cluster.inventory)
+            keys = dict.fromkeys(key for card in cards for key in card.devices)
+            return [build_rule(own, key, "resource.k8s.io/v1") for key in keys]
         spec = PolicySpec.model_validate(body.get("spec") or {})
     except ValidationError as error:
         first = error.errors()[0]
@@ -142,8 +183,8 @@ def _hint(question: Question, text: str) -> str:
         )
     if kind is not None:
         return (
-            f"{text}: a change is node/NAME, driver/NAME, or a file with a DeviceTaintRule, DeviceClass or "
-            "AllocationPolicy"
+            f"{text}: a change is node/NAME, driver/NAME, or a file with a DeviceTaintRule, DeviceClass, "
+            "AllocationPolicy or DeviceMaintenance"
         )
     if text in question.cluster.nodes:
         return f"an object is named KIND/NAME: write node/{text}"

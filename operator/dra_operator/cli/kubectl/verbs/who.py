@@ -17,7 +17,7 @@ from dra_operator.cli.kubectl.answering import (
 )
 from dra_operator.cli.kubectl.completion import complete_subjects
 from dra_operator.cli.kubectl.options import option
-from dra_operator.cli.kubectl.subjects import KINDS, find_name, parse_subject, value_option
+from dra_operator.cli.kubectl.subjects import KINDS, find_name, full_name, parse_subject, value_option
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, count, listing, names_cell
 from dra_operator.questions.partial import HOLDERS
 
@@ -37,7 +37,8 @@ _MOST_NAMED: Final = 3
     DEMAND,
     click.Argument(
         ["subject"],
-        metavar="[node/NAME | class/NAME | pool/NAME | device/POOL/NAME | pod/NAME | namespace/NAME]",
+        metavar="[node/NAME | class/NAME | pool/NAME | device/POOL/NAME | pod/NAME | namespace/NAME | "
+        "reservation/NAME | maintenance/NAME | policy/NAME]",
         default="",
         shell_complete=complete_subjects(
             {"node/": "Node", "class/": "DeviceClass", "pod/": "Pod", "namespace/": "Namespace"}
@@ -52,6 +53,8 @@ def app(
     question: Question, *, subject: str, driver: str, value: str, idle: bool, admin_access: bool
 ) -> Answer:
     """Say who holds a device, a pool, the devices of a node or of a class, and what a pod or a namespace holds.
+
+    Also what is held for a DeviceReservation, and who holds what the rules of a policy or a maintenance are about.
 
     Without a name, it says who holds anything; device/TEXT is a device with an attribute of this value.
 
@@ -96,7 +99,12 @@ def _subject(question: Question, text: str, driver: str) -> "HolderQuery":
         text = f"device/{text}"
     if slash and kind_named == "ResourceClaim":
         raise click.UsageError(f"who asks about devices, and {text} is none: kubectl dra claims {name}")
-    kind, name = parse_subject(text, ("Node", "DeviceClass", "pool", "device", "Pod", "Namespace"))
+    kinds = ("Node", "DeviceClass", "pool", "device", "Pod", "Namespace")
+    kind, name = parse_subject(text, (*kinds, "DeviceReservation", "DeviceMaintenance", "AllocationPolicy"))
+    if kind == "DeviceReservation":
+        return HolderQuery(driver=driver, reservation=full_name(name, question.own_namespace))
+    if kind in ("DeviceMaintenance", "AllocationPolicy"):
+        return HolderQuery(driver=driver, owner=f"{kind}/{name}", namespace=namespace)
     if kind == "Pod":
         return HolderQuery(driver=driver, pod=find_name(question, ("Pod",), name)[1])
     if kind == "Namespace":
@@ -176,7 +184,7 @@ def _share(consumed: tuple[str, ...]) -> str:
 
 
 def _asides(report: "HolderReport", text: str, code: int, held: str) -> list[str]:
-    is_user = KINDS.get(text.partition("/")[0].lower()) in ("Pod", "Namespace")
+    is_user = KINDS.get(text.partition("/")[0].lower()) in ("Pod", "Namespace", "DeviceReservation")
     where = f" of {text}" if text and not text.startswith("device") and not is_user else ""
     held = f"{held} by {text}" if is_user else held
     if is_user and not report.holders and code != CANNOT_SAY:
