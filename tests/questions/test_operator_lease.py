@@ -39,8 +39,8 @@ def explain(*bodies, listed=(), unread=None):
 @pytest.mark.parametrize(
     ("bodies", "said"),
     [
-        ([lease()], "its Lease system/dra-operator, of operator-0, was renewed 1s ago"),
-        ([lease(seconds=37)], "of operator-0, has not been renewed for 37s"),
+        ([lease()], "operator-0 renewed its Lease 1s ago (system/dra-operator)"),
+        ([lease(seconds=37)], "operator-0 has not renewed its Lease for 37s"),
         ([lease(holder="")], "nobody holds its Lease system/dra-operator"),
         ([], "there is no Lease dra-operator"),
     ],

@@ -30,17 +30,16 @@ class OperatorLease:
     @property
     def text(self) -> str:
         """How messages say it."""
-        renewed = "never" if self.age_seconds is None else f"{human_duration(self.age_seconds)} ago"
-        name = f"its Lease {self.namespace}/{LEASE_NAME}"
+        name = f"{self.namespace}/{LEASE_NAME}"
         if not self.holder:
-            return f"nobody holds {name}"
-        verb = "has not been renewed for" if self.is_stale and self.age_seconds is not None else "was renewed"
-        when = (
-            human_duration(self.age_seconds)
-            if verb.endswith("for") and self.age_seconds is not None
-            else renewed
-        )
-        return f"{name}, of {self.holder}, {verb} {when}"
+            return f"nobody holds its Lease {name}"
+        if self.age_seconds is None:
+            return f"{self.holder} never renewed its Lease {name}"
+        age = human_duration(self.age_seconds)
+        # When comes before which: a table may cut the end.
+        if self.is_stale:
+            return f"{self.holder} has not renewed its Lease for {age} ({name})"
+        return f"{self.holder} renewed its Lease {age} ago ({name})"
 
 
 def is_lease_known(state: ClusterState) -> bool:

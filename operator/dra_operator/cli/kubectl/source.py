@@ -30,6 +30,7 @@ _LEFT_OUT = ("PersistentVolume", "PersistentVolumeClaim", *(kind.kind for kind i
 """What a snapshot has none of."""
 _PATIENCE = 1.0
 """After so many seconds it is said what is being read."""
+_MOST_NAMED = 3
 _COMPLETE = "..."
 """The last line of a snapshot: that of YAML which ends a document."""
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -77,7 +78,7 @@ def _read(options: Options, demand: Demand) -> Source:
     importing.start()
     others = sorted(_find_namespaces((*options.files, options.subject)) - {own})
     # Who waits wants to know for what.
-    notice = Timer(_PATIENCE, lambda: click.echo(f"reading {', '.join(sorted(demand.kinds))}", err=True))
+    notice = Timer(_PATIENCE, lambda: click.echo(f"reading {_named(demand.kinds)}", err=True))
     notice.daemon = True
     if sys.stderr is not None and sys.stderr.isatty():
         notice.start()
@@ -98,6 +99,12 @@ def _read(options: Options, demand: Demand) -> Source:
         if why.endswith(f'only those of "{own}" are known')
     }
     return build_source(live.bodies, listed, live.unread, options, own, rules=rules_of(live.version))
+
+
+def _named(kinds: AbstractSet[str]) -> str:
+    """Return the first of some kinds, and how many others there are, in less than a line of a terminal."""
+    first, others = sorted(kinds)[:_MOST_NAMED], len(kinds) - _MOST_NAMED
+    return ", ".join(first) + (f" and {others} other kinds" if others > 0 else "")
 
 
 def _find_namespaces(paths: Iterable[str]) -> set[str]:
