@@ -14,8 +14,13 @@ from dra_operator.api.types import (
 )
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import Stored
+from dra_operator.controller.claims import PodUse
+from dra_operator.controller.facts import EventRequest
 from dra_operator.questions import fault_texts
 
+RESERVATION = {
+    "apiGroup": "dra-operator.io", "resource": "devicereservations", "name": "training", "uid": "dr",
+}  # fmt: skip
 USER = [{"resource": "pods", "name": "pod", "uid": "1"}]
 GOING = {"deletionTimestamp": "2026-01-02T00:00:00Z", "finalizers": [FINALIZER]}
 
@@ -185,6 +190,53 @@ def test_what_an_earlier_operator_told_is_not_told_again(bench, clock):
 
     assert effects + bench.run() == []
     assert bench.metric("broken_allocations", cause="device-missing") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "fate"),
+    [
+        (gone("Node", "node-1"), "node node-1 is gone; kube-controller-manager deletes this pod"),
+        (
+            put("ResourceSlice", resource_slice("gpu-0", taints=[EVICTING], generation=2)),
+            (
+                "device gpu.example.com/pool-1/gpu-0 has the taint broken:NoExecute, which is not tolerated; "
+                "kube-controller-manager evicts this pod"
+            ),
+        ),
+    ],
+    ids=["node gone", "tainted"],
+)
+def test_it_is_told_on_pods_as_well(held, change, fate):
+    """With what becomes of each: a pod that came later, and has no node, nobody evicts."""
+    first = PodUse("default", USER[0]["name"], frozenset({"theirs"}), uid=USER[0]["uid"])
+    effects = held.run(first, change)
+    effects += held.run(PodUse("default", "later", frozenset({"theirs"}), uid="later"))
+
+    found = {event.subject.name: event.message for event in effects if isinstance(event, EventRequest)}
+    assert found[first.name] == f'claim "theirs": {fate}'
+    assert "nothing evicts a pod without a node" in found["later"]
+
+
+@pytest.mark.parametrize(
+    ("users", "fate"),
+    [
+        ([], ADVICE),
+        ([RESERVATION], "; kept or replaced as spec.ifLost of DeviceReservation training says"),
+        ([RESERVATION, *USER], f"; kube-controller-manager deletes its pods that were on the node{ADVICE}"),
+    ],
+    ids=["nobody", "a reservation", "a reservation and a pod"],
+)
+def test_nothing_is_taken_back_by_itself(bench, clock, users, fate):
+    """A claim of ours that is broken says what to do, and keeps its allocation."""
+    held = bench.delta(claim("ours", finalizers=[FINALIZER]), allocation=allocation(), reservedFor=users)
+    bench.run(put("Node", node()), put("ResourceSlice", resource_slice("gpu-0")), held)
+
+    effects = bench.run(gone("Node", "node-1"))
+    clock.now += 3600
+    effects += bench.run()
+
+    assert said(effects) == {"ours": f"node node-1 is gone{fate}"}
+    assert writes(effects, "withdraw") == []
 
 
 async def test_a_broken_claim_is_told_on_the_api_server(cluster, operator):

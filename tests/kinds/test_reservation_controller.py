@@ -162,3 +162,21 @@ def test_why_a_copy_waits_is_what_the_operator_says():
     (found,) = find_copies(state, read_reservation(body))
 
     assert (found.reason, found.text) == ("DeviceInUse", "all 4 are; it fits if one ends")
+
+
+def test_each_copy_that_gets_other_devices_is_counted():
+    """By what is wrong with those that it had, once the API server has taken its allocation."""
+    made, body = history(ifLost="Replace", copies=1)
+    while body.get("status", {}).get("phase") != "Ready":
+        made.reconcile_one(body)
+        made.run_cycle()
+        made.send()
+        made.tell()
+    made.lose(body["status"]["copies"][0]["node"])
+    made.operator.tell(100)
+
+    for _ in range(2):
+        made.reconcile_one(body)
+
+    name, labels = "dra_operator_reallocations_total", {"cause": "node-gone"}
+    assert made.operator.metrics.registry.get_sample_value(name, labels) == 1

@@ -384,16 +384,3 @@ def test_request_is_decisive_only_if_enough_devices_become_too_few(world):
 
     found = {each.name: (each.devices_before, each.devices_after, each.is_decisive) for each in requests}
     assert found == {"one": (2, 1, False), "two": (2, 1, True)}
-
-
-def test_claim_that_no_pod_names_is_moved_by_the_operator(world):
-    """Nobody has to do anything for it; one that opted out, or that a pod uses, is not."""
-    (used,) = load(world.bodies).impact(rule=broken()).claims
-    alone = world.objects["ResourceClaim", "team-a", "used"]
-    alone["status"].pop("reservedFor")
-    world.objects["Pod", "team-a", "train"]["spec"]["resourceClaims"] = []
-    (moved,) = load(world.bodies).impact(rule=broken()).claims
-    alone["metadata"]["labels"] = {"dra-operator.io/allocate": "false"}
-    (left,) = load(world.bodies).impact(rule=broken()).claims
-
-    assert [each.is_moved for each in (used, moved, left)] == [False, True, False]

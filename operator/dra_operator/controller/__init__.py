@@ -15,6 +15,6 @@
 - What people read: `facts` has Events recorded, once for each change, and `annotations` brings claims to say the same:
   why they wait. More comes from `object_problems` of other objects, `allocation_checks` of devices that two claims hold
   or nobody can use any more. Of what is not ours: from `waiting_pods`, whoever allocates their claims, and
-  `template_checks`. `reallocation` gives claims that no pod uses other devices when theirs can be used no more.
+  `template_checks`.
 - What the operator lacks: `permissions`, and watches or Events that do not get through (`health`).
 """

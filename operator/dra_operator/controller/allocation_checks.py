@@ -8,13 +8,13 @@ when any claim that holds it is cleared. Overcommitment and breakages are not ju
 import math
 import operator
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from dra_operator.allocator import Reason
 from dra_operator.allocator.decision import claim_key
-from dra_operator.api.names import OPT_OUT_LABEL
+from dra_operator.api.names import GROUP, OPT_OUT_LABEL
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import Subject
 from dra_operator.controller import messages
@@ -145,14 +145,10 @@ UNHEARD_SECONDS = 1.0
 
 @dataclass(slots=True)
 class BrokenAllocationReporter:
-    """Keeps track of broken allocations, and has it told on claims and the pods that name them.
-
-    `is_movable` says whether a broken claim is to get other devices.
-    """
+    """Keeps track of broken allocations, and has it told on claims and the pods that name them."""
 
     context: Context
     annotations: Annotations
-    is_movable: Callable[[ResourceClaim], bool] = lambda _claim: False
     allocations: BrokenAllocations = field(init=False)
     _heard: bool = True
     _seen: dict[Key, None] = field(default_factory=dict)
@@ -244,11 +240,14 @@ class BrokenAllocationReporter:
 
     def _describe(self, claim: ResourceClaim, breakages: Sequence[Breakage]) -> str:
         """Return what is wrong with an allocation, and what becomes of the claim or its pods."""
-        if self.context.claims.users(claim_key(claim)) or claim.status.reserved_for:
+        holders = claim.status.reserved_for
+        if self.context.claims.users(claim_key(claim)) or any(each.api_group != GROUP for each in holders):
             return messages.broken_in_use(breakages)
-        if not self.is_movable(claim):
-            return fault_texts.broken(breakages)
-        return messages.broken_unused(breakages, is_decided_anew=self.context.claims.scope.has_standalone)
+        return (
+            messages.broken_in_reservation(breakages, holders[0].name)
+            if holders
+            else fault_texts.broken(breakages)
+        )
 
     def _report_pods(self, key: Key, claim: ResourceClaim | None) -> None:
         """Report on each pod that names a claim that it is broken, and what becomes of the pod."""

@@ -172,13 +172,10 @@ class ClaimStore:
             return Standing.OPTED_OUT
         return self._use(claim)
 
-    def is_free(self, claim: ResourceClaim) -> bool:
-        """True if nobody else uses or owns the claim; one that opted out may be free as well."""
-        return self.scope is not ClaimScope.NONE and self._use(claim) in (Standing.OURS, Standing.STANDALONE)
-
     def is_for_us_to_release(self, claim: ResourceClaim) -> bool:
         """True if nobody uses the claim but gated pods: once it is deleted, nobody is going to."""
-        return self.is_free(claim) or self._use(claim) is Standing.GATED
+        ours = (Standing.OURS, Standing.STANDALONE, Standing.GATED)
+        return self.scope is not ClaimScope.NONE and self._use(claim) in ours
 
     def is_allocatable(self, key: Key) -> bool:
         """True if the claim has no allocation, and it is for us to make one, alone or with its pods."""

@@ -48,7 +48,6 @@ from dra_operator.controller.object_problems import ObjectProblems
 from dra_operator.controller.owned_devices import OwnedDevices, PolicyState, SettlementTimer
 from dra_operator.controller.permissions import WriteAccess
 from dra_operator.controller.queue import Assumed, InFlightWrites, SchedulingQueue
-from dra_operator.controller.reallocation import Reallocation
 from dra_operator.controller.template_checks import KIND as KIND_OF_TEMPLATES
 from dra_operator.controller.template_checks import TemplateChecks
 from dra_operator.controller.timers import BestEffortTask, Timers
@@ -90,7 +89,7 @@ Effect: TypeAlias = Write | RuleProbe | EventRequest
 Emit: TypeAlias = Callable[[list[Effect]], None]
 
 _TASKS = (
-    "inventory", "collisions", "breakages", "rules", "selectors", "handback", "reallocation", "pods", "templates",
+    "inventory", "collisions", "breakages", "rules", "selectors", "handback", "pods", "templates",
     "views", "metrics",
 )  # fmt: skip
 """What a cycle does beside deciding."""
@@ -232,9 +231,7 @@ class SchedulingCycle:
 
     def _build_allocation_checks(self) -> None:
         self._double_allocations = DoubleAllocationReporter(self._context, self._releaser.retained)
-        self._broken_allocations = broken = BrokenAllocationReporter(self._context, self._broken_annotations)
-        self._reallocation = Reallocation(self._context, broken.allocations, broken.find_known)
-        broken.is_movable = self._reallocation.is_movable
+        self._broken_allocations = BrokenAllocationReporter(self._context, self._broken_annotations)
 
     def _build_pods(self) -> WaitingPods | None:
         """Build what is done about pods; None if that is nothing."""
@@ -356,8 +353,6 @@ class SchedulingCycle:
         self._report_facts()
         self._flush(emit)
         self._tasks["selectors"].run(self._selector_warnings.report)
-        if not self._is_fenced:
-            self._tasks["reallocation"].run(self._reallocation.run)
         self._flush(emit)
         if self._waiting_pods is not None:
             self._tasks["pods"].run(partial(self._waiting_pods.run, stopping))

@@ -59,7 +59,6 @@ RESERVED = "claim reserved"
 WITHDRAWN = "allocation taken back"
 HANDED_BACK = "handed back"
 NOT_HANDED_BACK = "not handed back"
-MOVING = "allocation is broken and is taken back"
 WRITE_CONFLICT = "write conflict"
 WRITE_REFUSED = "write refused"
 FENCING = "earlier writes may be under way"
@@ -204,15 +203,9 @@ def broken_in_use(breakages: Sequence[Breakage]) -> str:
     return f"{describe_breakages(breakages)}; {fate}; {DELETE_CLAIM}"
 
 
-def broken_unused(breakages: Sequence[Breakage], *, is_decided_anew: bool) -> str:
-    """Return that sentence for a claim that no pod names, whose allocation is ours to take back.
-
-    `is_decided_anew` says whether the operator allocates claims without pods.
-    """
-    is_for_sure = any(item.cause is not Cause.DEVICE_MISSING for item in breakages)
-    when = "" if is_for_sure else " when that has lasted for five minutes"
-    fate = "it gets other devices" if is_decided_anew else "its devices are taken back"
-    return f"{describe_breakages(breakages)}; no pod uses this claim, so {fate}{when}"
+def broken_in_reservation(breakages: Sequence[Breakage], reservation: str) -> str:
+    """Return that sentence for a claim that a reservation holds, and no pod names."""
+    return f"{describe_breakages(breakages)}; kept or replaced as spec.ifLost of DeviceReservation {reservation} says"
 
 
 def broken_for_pod(claim: str, breakages: Sequence[Breakage], *, is_reserved: bool) -> str:

@@ -115,7 +115,7 @@ class Metrics:
             "cause",
         )
         self.reallocations = self._counter(
-            "reallocations", "Broken allocations that were taken back, by cause.", "cause"
+            "reallocations", "Copies of reservations that lost devices and get others, by cause.", "cause"
         )
         self.foreign_allocations = self._counter(
             "foreign_allocations", "Allocations of owned devices that somebody else has stored."

@@ -110,14 +110,15 @@ class Template:
 class Copy:
     """A claim that has the name of a copy, and what the operator knows of it.
 
-    `reason` and `text` say why it waits, `lost` what is wrong with its devices; `is_foreign`: somebody else chose them;
-    `may_end`: no other claim holds one of them.
+    `reason` and `text` say why it waits, `lost` what is wrong with its devices, which has `causes`; `is_foreign`:
+    somebody else chose them; `may_end`: no other claim holds one of them.
     """
 
     claim: ResourceClaim
     reason: str = ""
     text: str = ""
     lost: str = ""
+    causes: frozenset[str] = frozenset()
     is_foreign: bool = False
     may_end: bool = True
 

@@ -20,7 +20,7 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.session import ApiError
 from dra_operator.inventory import Inventory
-from dra_operator.kinds.changes import Body, Create
+from dra_operator.kinds.changes import Body, Create, Patch
 from dra_operator.kinds.device_reservation import (
     CLAIM,
     ENDED,
@@ -44,6 +44,8 @@ _NO_EVENTS: Final = frozenset(("None", "Creating", "Pending", "Reserving"))
 """Reasons that are over in a moment, or say nothing."""
 _REFUSED: Final = frozenset((400, 403, 422))
 """What a claim is answered that the API server, a quota or a policy does not accept."""
+_IN_MAINTENANCE: Final = "in-maintenance"
+"""Why a copy gets other devices, beside the causes of broken allocations."""
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -103,15 +105,19 @@ class ReservationController:
         found = self._plan(own, template, copies)
         if found.is_released and own.is_deleted:
             found = self._plan(own, None, await self._list_copies(own))
-        refused = {}
+        refused, causes = {}, {each.name: each.causes for each in copies}
         # Claims that are let go may be what a quota refuses new ones for.
         for change in sorted(found.changes, key=lambda each: isinstance(each, Create)):
             try:
-                await self.world.write(change)
+                is_stored = await self.world.write(change)
             except ApiError as error:
                 if not isinstance(change, Create) or error.status not in _REFUSED:
                     raise
                 refused[change.body["metadata"]["name"]] = str(error)
+                continue
+            if is_stored and isinstance(change, Patch) and "allocation" in change.body["status"]:
+                for cause in causes[change.name]:
+                    self.world.metrics.reallocations.labels(cause).inc()
         return self._plan(own, template, copies, refused) if refused else found
 
     async def sweep(self) -> None:
@@ -176,6 +182,7 @@ def find_copies(state: State, own: Reservation) -> list[Copy]:
                 reason,
                 text,
                 describe_breakages(breakages) if breakages else in_maintenance,
+                frozenset([each.cause.value for each in breakages] or [_IN_MAINTENANCE]),
                 is_foreign=state.is_foreign(claim),
                 may_end=not state.ledger.shares_a_device(key),
             )

@@ -61,6 +61,7 @@ class KindMetrics(Protocol):
     maintenance_safe_seconds: Histogram
     maintenance_broken: Counter
     reservations: Gauge
+    reallocations: Counter
 
 
 @dataclass(slots=True)
@@ -166,8 +167,8 @@ class World:
         except TimeoutError:
             raise ApiUnreachable("the operator is busy, and did not say who holds devices") from None
 
-    async def write(self, change: Change) -> None:
-        """Send one change; one that is refused as its object is another by now is left to the next reconciliation.
+    async def write(self, change: Change) -> bool:
+        """Send one change; return False if it is refused as its object is another by now: the next reconciliation sees.
 
         Raises ApiError, ApiUnreachable.
         """
@@ -187,3 +188,5 @@ class World:
             is_stale = error.status == _EXISTS if isinstance(change, Create) else error.status in _CONFLICTS
             if not is_stale:
                 raise
+            return False
+        return True

@@ -193,12 +193,6 @@ class BrokenAllocations:
             if not bound:
                 del self._of_node[node]
 
-    def size_of(self, pool: PoolKey) -> int:
-        """Return how many devices of a pool are published, or in use if those are more."""
-        return max(
-            sum(len(slice_.names) for slice_ in self._newest(pool).slices), len(self._of_pool.get(pool, ()))
-        )
-
     def _newest(self, key: PoolKey) -> _NewestSlices:
         published = self._published.get(key)
         if published is None:

@@ -18,7 +18,6 @@ from dra_operator.allocator.decision import AbortedError, claim_key
 from dra_operator.allocator.matching.candidates import AskContent
 from dra_operator.api.core import Pod
 from dra_operator.api.kinds import RESOURCE_GROUP
-from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.text import listed, shown
 from dra_operator.api.types import (
     DeviceSelector,
@@ -86,8 +85,7 @@ class ClaimImpact:
 
     `after_seconds` is how long its toleration still lasts. `fits_elsewhere` says whether it gets devices if it is
     decided anew after the change: on `new_node`, `new_devices`; or `reason` and `message` why not. It is None if that
-    cannot be said, as not everything could be read or as a search ran out of its time. `is_moved`: no pod names it, so
-    the operator gives it other devices by itself.
+    cannot be said, as not everything could be read or as a search ran out of its time.
     """
 
     namespace: str
@@ -102,7 +100,6 @@ class ClaimImpact:
     message: str = ""
     after_seconds: int | None = None
     is_being_deleted: bool = False
-    is_moved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,16 +259,7 @@ def _build_claim(
         message=outcome.message,
         after_seconds=hit.after_seconds,
         is_being_deleted=hit.claim.metadata.deletion_timestamp is not None,
-        is_moved=hit.effect in (Effect.EVICTED, Effect.LOST) and _is_for_nobody(state.consumers, hit.claim),
     )
-
-
-def _is_for_nobody(consumers: ConsumerIndex, claim: ResourceClaim) -> bool:
-    """Return whether the operator decides a claim: nobody uses it, and it has not opted out."""
-    metadata = claim.metadata
-    is_ours = metadata.labels.get(OPT_OUT_LABEL) != "false" and metadata.deletion_timestamp is None
-    is_made = metadata.is_made_for_pods
-    return is_ours and not is_made and consumers.are_pods_known and not [*consumers.find_consumers(claim)]
 
 
 def _find_users(

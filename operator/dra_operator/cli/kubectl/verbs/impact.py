@@ -211,7 +211,6 @@ def _fits_cell(claim: "ClaimImpact", *, is_partial: bool) -> Cell:
     if not claim.fits_elsewhere:
         return Cell("no", Colour.BAD)
     found = f"on {claim.new_node}" if claim.new_node else "yes"
-    found += ", moved by the operator" if claim.is_moved else ""
     return Cell(f"{found}?" if is_partial else found, Colour.WARNING if is_partial else Colour.GOOD)
 
 
