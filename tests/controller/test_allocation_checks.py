@@ -115,6 +115,7 @@ MISSING = (
     f"nothing evicts its pods{ADVICE}"
 )
 NODE_GONE = f"node node-1 is gone; kube-controller-manager deletes its pods that were on the node{ADVICE}"
+EVICTING = {"key": "broken", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
 
 
 def put(kind, body):
