@@ -534,6 +534,8 @@ def main(given: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     with running_plane() as plane:
         install_kinds(plane)
+        for path in (RESERVATIONS, MAINTENANCES):
+            plane.client.wait_for(path, lambda found: found is not None, seconds=30, what=path)
         for component in ("device-reservations", "device-maintenance"):
             install_component(plane, component)
         install_fence(plane)

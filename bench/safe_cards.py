@@ -110,6 +110,8 @@ def main(given: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(given)
     with running_plane() as plane:
         install_kinds(plane)
+        for path in (MAINTENANCES,):
+            plane.client.wait_for(path, lambda found: found is not None, seconds=30, what=path)
         install_component(plane, "device-maintenance")
         plane.start_scheduler()
         rounds = Rounds(plane, arguments)
