@@ -14,6 +14,10 @@ NAMESPACE = "dra-operator"
 SERVICE_ACCOUNT = "dra-operator"
 RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 POLICIES = "/apis/dra-operator.io/v1alpha1/allocationpolicies"
+KINDS = (
+    POLICIES,
+    *(f"/apis/dra-operator.io/v1alpha1/device{name}s" for name in ("reservation", "maintenance")),
+)
 _FENCE = MANIFESTS / "components" / "ownership" / "policy.yaml"
 _ACCESS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
@@ -38,7 +42,8 @@ def install_component(plane: ControlPlane, name: str) -> None:
 def install_kinds(plane: ControlPlane) -> None:
     """Apply the kinds of our own with the rights that they need, and wait until they are served."""
     plane.kubectl("apply", "-k", str(MANIFESTS.parent / "crds"), "--warnings-as-errors")
-    plane.client.wait_for(POLICIES, lambda found: found is not None, seconds=30, what="the kinds")
+    for path in KINDS:
+        plane.client.wait_for(path, lambda found: found is not None, seconds=30, what="the kinds")
     install_component(plane, "allocation-policies")
 
 
