@@ -41,7 +41,7 @@ from dra_operator.questions.state import ClusterState
 
 MOST_VALUES: Final = 10
 GROUP_WORDS: Final = ("podgroup", "podgroups", "podgroup.scheduling.k8s.io")
-_ONE_BY_ONE: Final = "kube-scheduler, which places them one by one and revisits no choice, will not find it"
+_ONE_BY_ONE: Final = "kube-scheduler, which places them one by one and revisits no choice, {} not find it"
 _NO_GROUP_DEVICES: Final = Explanation(
     Reason.NOT_SCHEDULED, "it asks for devices by the name of a resource, which is not decided for gangs"
 )
@@ -494,7 +494,8 @@ class _GangQuestion:
             with self.state.trial():
                 if self._places_all(waiting, domain):
                     return ""
-        return _ONE_BY_ONE
+        # On one node there is nothing to prefer.
+        return _ONE_BY_ONE.format("will" if len(self.state.inventory.nodes) == 1 else "may")
 
     def _places_all(self, waiting: Sequence[Member], domain: str) -> bool:
         """Return whether all members fit one after the other, each on the first node, with what comes first there."""
