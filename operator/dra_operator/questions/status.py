@@ -12,6 +12,7 @@ from dra_operator.api.core import Pod
 from dra_operator.api.names import (
     GATES_POLICY,
     LEASE_NAME,
+    MAINTENANCE_POLICY,
     OWNED_POLICY,
     OWNED_RULES_POLICY,
     OWNED_TOLERATIONS_POLICY,
@@ -33,6 +34,7 @@ _MEANINGS: Final = (
     (OWNED_POLICY, "Validating", "keeps others from allocating owned devices"),
     (OWNED_RULES_POLICY, "Validating", "keeps rules that own devices as they were created"),
     (OWNED_TOLERATIONS_POLICY, "Validating", "keeps claims from tolerating the taint of owned devices"),
+    (MAINTENANCE_POLICY, "Validating", "keeps everybody from devices that are out of service"),
     (GATES_POLICY, "Validating", "keeps the operator to its gate and the nomination of pods"),
     (GATES_POLICY, "Mutating", "gives pods of managed namespaces the gate"),
 )
