@@ -72,19 +72,26 @@ def test_one_namespace_alone():
 
 
 @pytest.mark.parametrize(
-    ("gates", "state", "text"),
+    ("gates", "state", "reason", "text"),
     [
-        ((), "fits", "fit on node n1"),
-        (("example.com/quota",), "waits", "example.com/quota"),
-        ((GATE,), "waits", "waits for the operator to take its scheduling gate"),
+        ((), "fits", "NotScheduled", "fit on node n1"),
+        (("example.com/quota",), "waits", "SchedulingGated", "example.com/quota"),
+        ((GATE,), "waits", "SchedulingGated", "waits for the operator to take its scheduling gate"),
     ],
 )
-def test_what_waits_for_somebody_else_says_for_whom(gates, state, text):
+def test_what_waits_for_somebody_else_says_for_whom(gates, state, reason, text):
     """Pods that fit wait for the scheduler or the operator, gated ones for whoever takes the gate off."""
     (item,) = find_waiting(cluster(*waiting_pod("one", gates=gates))).items
 
-    assert item.state == state
+    assert (item.state, item.reason) == (state, reason)
     assert text in item.message
+
+
+def test_claim_that_fits_and_no_pod_uses_is_not_scheduled():
+    """It has a reason as everything that waits."""
+    alone = claim("alone", request("gpu", "gpu"), namespace="team", uid="a")
+
+    assert told(find_waiting(cluster(alone))) == [("ResourceClaim", "alone", "NotScheduled")]
 
 
 def test_what_could_not_be_read_makes_the_answer_partial():

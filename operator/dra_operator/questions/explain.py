@@ -65,6 +65,8 @@ from dra_operator.questions.state import ClusterState
 
 EFFORT: Final = Effort(decisions=1000, seconds=0.4)
 """What it may cost to find changes."""
+SCHEDULING_GATED: Final = "SchedulingGated"
+"""Why a pod with gates is not scheduled, in the word of its condition PodScheduled."""
 _MOST_NEAR: Final = 5
 _Counts: TypeAlias = Mapping[str, tuple[tuple[Alternative, DeviceCounts], ...]]
 _KINDS: Final = {
@@ -243,7 +245,7 @@ def _with_written(answer: ExplainAnswer, claims: Iterable[ResourceClaim]) -> Exp
 
     It could read more, or its settings are in the way: that the answer has found no reason is no reason.
     """
-    knows_more = bool(answer.partial) or (answer.state == "waits" and not answer.reason)
+    knows_more = bool(answer.partial) or (answer.state == "waits" and answer.reason in ("", SCHEDULING_GATED))
     texts = {
         claim.metadata.annotations.get(PENDING_ANNOTATION, "")
         for claim in claims
@@ -323,7 +325,8 @@ class _Question:
             then = (
                 f"fit on node {result.node}" if isinstance(result, PodDecision) else f"wait: {result.message}"
             )
-            return self._answer("waits", f"{text}; as far as can be read it would then {then}")
+            text = f"{text}; as far as can be read it would then {then}"
+            return self._answer("waits", text, reason=SCHEDULING_GATED)
         if gates:
             return self._explain_gated(record)
         if why := self._find_lost(record):
@@ -403,7 +406,7 @@ class _Question:
         if gated is not None and (why := find_release(gated, claims)):
             operator = describe_operator(state) or "see whether the operator runs with gates on"
             text = f"its scheduling gate {GATE} is to come off, as {why}: {operator}"
-            return self._answer("waits", text)
+            return self._answer("waits", text, reason=SCHEDULING_GATED)
         for claim in claims:
             if claim.status.allocation is None and (text := self._find_ungated(pod, claim)):
                 return self._answer("waits", text, reason=CLAIM_NOT_GATED)
@@ -416,7 +419,8 @@ class _Question:
                 f"it fits on node {found.node}, and waits for the operator to take its scheduling gate {GATE} off"
                 f"{f': {operator}' if operator else ''}"
             )
-            return replace(self._answer("fits", text, node=found.node), state="waits")
+            answer = self._answer("fits", text, reason=SCHEDULING_GATED, node=found.node)
+            return replace(answer, state="waits")
         explainer = PodExplainer(
             state.explainers[Decider.OPERATOR],
             state.pods,
@@ -492,7 +496,8 @@ class _Question:
                 return replace(explained, devices=())
         is_of_pod = bool(pods) or claim.metadata.is_made_for_pods
         decider = Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
-        return self._explain_alone(claim, decider, "")
+        answer = self._explain_alone(claim, decider, "")
+        return replace(answer, reason=Reason.NOT_SCHEDULED.value) if answer.state == "fits" else answer
 
     def _answer_with_pod(self, name: str, pod: Pod, explained: ExplainAnswer) -> ExplainAnswer:
         """Return why a claim waits with its pod: by its own reason, or else by that of the pod."""
@@ -627,7 +632,7 @@ class _Question:
             return ALLOCATION.find_missing(unread)
         if reason == Reason.CLAIM_NOT_FOUND:
             return NAMED_CLAIM.find_missing(unread)
-        if state == "does not wait" or (state == "waits" and reason in ("", HANDED_BACK)):
+        if state == "does not wait" or (state == "waits" and reason in ("", HANDED_BACK, SCHEDULING_GATED)):
             return ()
         missing = DECISION.find_missing(unread, self.kinds)
         # A no needs nothing of what a yes leaves out.
