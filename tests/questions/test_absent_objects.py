@@ -49,6 +49,17 @@ def test_pod_whose_priority_class_is_not_there_is_refused(entries, named, there,
     assert ('did you mean "high"?' in found.message) == (is_refused and bool(there))
 
 
+@pytest.mark.parametrize("ask", ["fit", "explain"])
+def test_what_the_api_server_refuses_is_a_no_whatever_could_not_be_read(ask):
+    """No device and no node helps a pod that cannot be created."""
+    unread = {"Node": "not permitted", "DeviceTaintRule": "not permitted"}
+    state = cluster(template(), listed=["PriorityClass"], unread=unread)
+
+    answer = getattr(state, ask)([pod(priorityClassName="gone")])
+
+    assert (answer.reason, answer.conclusion) == ("ClaimNotCreated", "no")
+
+
 def test_priority_class_that_went_keeps_no_pod_that_is_there():
     """It is asked for when a pod is created: what it has had of it stays."""
     state = cluster(*waiting_pod(priorityClassName="gone", priority=7), listed=["PriorityClass"])

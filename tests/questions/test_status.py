@@ -109,6 +109,15 @@ def test_an_operator_that_decides_has_no_faults():
     assert [each.name for each in report.policies if each.is_installed] == ["dra-operator-owned"]
 
 
+@pytest.mark.parametrize("others", [[], [rule()]], ids=["alone", "beside one that owns"])
+def test_rule_without_a_driver_owns_nothing(others):
+    """Its taint is on all devices, which are not owned for that: the count and the owners say the same."""
+    report = find_status(cluster(lease(), taint_rule("all", {}, **OWNED), *others, now=NOW, listed=ALL))
+
+    assert report.owners == tuple(f"DeviceTaintRule {each['metadata']['name']}" for each in others)
+    assert report.owned_devices == (4 if others else 0)
+
+
 @pytest.mark.parametrize("mark", ["u/2/policy-uid", "v/1", ""])
 def test_mark_of_another_rule_does_not_count(mark):
     """A rule that was changed or made anew has not settled."""

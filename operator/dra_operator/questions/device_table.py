@@ -16,7 +16,7 @@ from dra_operator.allocator.decision import AbortedError, Decider
 from dra_operator.api.node_selector import NodeSelectorError, matches, pinned_to
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.inventory import Features, Inventory, PoolKey, Slice, Verdict, bits
-from dra_operator.inventory.ownership import is_owned_taint
+from dra_operator.inventory.ownership import Ownership, is_owned_taint, ownership_of_slice
 from dra_operator.inventory.pool import Judgement
 from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import ClaimKey, Ledger
@@ -275,19 +275,29 @@ class DeviceTable:
             blocked = _without_counters(slice_, counters) | slice_.half_owned
             for name, devices in by_node.items():
                 blocked |= self._out_of_reach(slice_, devices, name)
+        owned = self._find_owned(slice_)
         # The first that a device is in counts.
         states = {
             DeviceState.USED: used,
             DeviceState.SHARED: shared,
             DeviceState.BLOCKED: blocked,
-            DeviceState.TAINTED: _tainted(slice_),
+            DeviceState.TAINTED: _tainted(slice_, owned),
         }
         for index, name in enumerate(slice_.names):
-            is_owned = bool(slice_.taints) and any(map(is_owned_taint, slice_.taints[index]))
             state = next((each for each, devices in states.items() if devices >> index & 1), DeviceState.FREE)
             is_held = state in (DeviceState.USED, DeviceState.SHARED)
             holders = self.state.ledger.holders(pool.key, [name]) if is_held else frozenset[ClaimKey]()
-            yield DeviceRow(pool, slice_, index, nodes.get(index, ""), state, is_owned, holders)
+            yield DeviceRow(
+                pool, slice_, index, nodes.get(index, ""), state, bool(owned >> index & 1), holders
+            )
+
+    def _find_owned(self, slice_: Slice) -> int:
+        """Return the devices that something owns; a rule that owns nothing may have the taint all the same."""
+        settlement, rules = self.state.inventory.settlement, self.state.inventory.rules
+        if settlement is None or not slice_.taints:
+            return 0
+        found = ownership_of_slice(slice_, rules.values(), settlement)
+        return bits.from_flags([each is not Ownership.UNOWNED for each in found])
 
     def _out_of_reach(self, slice_: Slice, devices: int, node: str) -> int:
         """Return those of some devices, on one node or on several, that no node can use."""
@@ -339,12 +349,15 @@ def _positions(slice_: Slice, devices: Mapping[str, object]) -> int:
     return bits.from_flags([name in devices for name in slice_.names])
 
 
-def _tainted(slice_: Slice) -> int:
+def _tainted(slice_: Slice, owned: int) -> int:
     """Return the devices with a taint that keeps claims away, beside that of ownership."""
     return bits.from_positions(
         index
         for index, taints in enumerate(slice_.taints)
-        if any(taint.effect in _EFFECTIVE and not is_owned_taint(taint) for taint in taints)
+        if any(
+            taint.effect in _EFFECTIVE and not (owned >> index & 1 and is_owned_taint(taint))
+            for taint in taints
+        )
     )
 
 

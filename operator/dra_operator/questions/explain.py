@@ -68,6 +68,8 @@ EFFORT: Final = Effort(decisions=1000, seconds=0.4)
 SCHEDULING_GATED: Final = "SchedulingGated"
 """Why a pod with gates is not scheduled, in the word of its condition PodScheduled."""
 _MOST_NEAR: Final = 5
+_CERTAIN: Final = ("", HANDED_BACK, SCHEDULING_GATED, Reason.CLAIM_NOT_CREATED)
+"""Reasons that hold whatever else could be read."""
 _Counts: TypeAlias = Mapping[str, tuple[tuple[Alternative, DeviceCounts], ...]]
 _KINDS: Final = {
     Kind.TOLERATION: "toleration",
@@ -632,7 +634,7 @@ class _Question:
             return ALLOCATION.find_missing(unread)
         if reason == Reason.CLAIM_NOT_FOUND:
             return NAMED_CLAIM.find_missing(unread)
-        if state == "does not wait" or (state == "waits" and reason in ("", HANDED_BACK, SCHEDULING_GATED)):
+        if state == "does not wait" or (state == "waits" and reason in _CERTAIN):
             return ()
         missing = DECISION.find_missing(unread, self.kinds)
         # A no needs nothing of what a yes leaves out.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult
 from dra_operator.ledger import ClaimKey
@@ -67,7 +68,9 @@ class FitAnswer:
     @property
     def conclusion(self) -> Conclusion:
         """Whether all fit."""
-        return conclude(is_yes=self.fits, is_partial=bool(self.partial))
+        # What the API server refuses it refuses, whatever could not be read.
+        is_refused = self.reason == Reason.CLAIM_NOT_CREATED
+        return conclude(is_yes=self.fits, is_partial=bool(self.partial) and not is_refused)
 
 
 def find_fit(state: ClusterState, subject: Subject, copies: int | None = None) -> FitAnswer:
