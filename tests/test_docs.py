@@ -1,6 +1,9 @@
 """The pages point at what there is: their links, the headings behind a #, and the files that they name."""
 
 import re
+import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -76,6 +79,20 @@ def test_each_command_that_a_page_names_is_there(page):
 
     assert set(re.findall(r"(?:^|`|bin/)dra-operator ([a-z]+)", text, re.MULTILINE)) <= set(COMMANDS)
     assert set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE)) <= set(targets)
+
+
+@pytest.mark.parametrize(
+    "line", re.findall(r"^\.venv/bin/(.+)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+)
+def test_each_command_of_the_front_page_works_as_typed(line):
+    """In a clone, after `make demo`, each has an answer and no error."""
+    name, *arguments = shlex.split(line)
+    program = Path(sys.executable).with_name(name)
+    done = subprocess.run([program, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode in (0, 1)
+    assert done.stdout
+    assert "error" not in done.stderr
 
 
 @pytest.mark.parametrize("page", ["docs/user.md", "docs/admin.md"])

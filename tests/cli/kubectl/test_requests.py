@@ -72,6 +72,25 @@ async def test_server_that_does_not_answer_is_told_in_the_words_of_kubectl(kubec
         await get(kubectl(timeout=0.3))
 
 
+async def test_server_without_tls_is_told_in_the_words_of_kubectl(kubectl):
+    """Whoever has https in the kubeconfig for such a server reads what it answered, not a number of OpenSSL."""
+
+    async def answer(reader, writer):
+        await reader.read(1024)
+        writer.write(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+
+        def secure(config):
+            config["clusters"][0]["cluster"] = {"server": f"https://127.0.0.1:{port}"}
+            config["users"] = [{"name": config["contexts"][0]["context"]["user"], "user": {"token": "one"}}]
+
+        with pytest.raises(ReadingError, match=f"{SLICES}: .*server gave HTTP response to HTTPS client"):
+            await get(kubectl(secure))
+
+
 async def test_server_that_asks_to_wait_is_asked_again(kubectl, cluster):
     """429 with Retry-After is obeyed."""
     cluster.server.faults.answer(429, kind="ResourceSlice", retry_after=1)

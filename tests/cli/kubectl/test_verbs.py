@@ -12,7 +12,6 @@ import pytest
 from answer_schema import schema_text
 from cluster import allocation, claim, pod, resource_slice
 from dra_operator.cli.kubectl.commands import VERBS, app
-from dra_operator.cli.kubectl.completion import complete_names
 from factories import taint_rule
 
 HEAVY = {"aiohttp", "kopf", "kubernetes", "typer", "rich", "structlog", "prometheus_client"}
@@ -252,14 +251,22 @@ def test_each_verb_helps_and_imports_nothing_heavy(verb):
     assert not loaded & {*HEAVY, "pydantic", "yaml", "http.client", "dra_operator.questions.state"}
 
 
-async def test_names_are_completed_from_the_cluster(used, dra):
-    """Those of the namespace, as far as they begin so."""
-    context = click.Context(app.get_command(click.Context(app), "claims"))
-    complete = complete_names("ResourceClaim")
+@pytest.mark.parametrize(
+    ("verb", "typed", "names"),
+    [
+        ("claims", "wa", ["waiting"]),
+        ("impact", "d", ["driver/"]),
+        ("impact", "node/n", ["node/node-1", "node/node-2"]),
+    ],
+)
+async def test_names_are_completed_from_the_cluster(used, dra, verb, typed, names):
+    """Those of the namespace, as far as they begin so; of what can be prefixed first the prefix."""
+    command = app.get_command(click.Context(app), verb)
+    argument = next(each for each in command.params if isinstance(each, click.Argument))
 
-    found = await asyncio.to_thread(complete, context, None, "wa")
+    found = await asyncio.to_thread(argument.shell_complete, click.Context(command), typed)
 
-    assert [item.value for item in found] == ["waiting"]
+    assert [item.value for item in found] == names
 
 
 async def test_a_pod_with_several_claims_counts_once(used, dra):
