@@ -140,6 +140,18 @@ def test_files_lie_over_a_snapshot(repository):
     assert (done.returncode, len(found)) == (1, 4)
 
 
+def test_object_that_is_written_twice_is_told(tmp_path):
+    """Of two files with one object the last is linted, and the other is not passed over in silence."""
+    for name, text in (("dev", SELECTOR), ("prod", SELECTOR.replace("matchs", "matches"))):
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+
+    done = run(["kubectl-dra", "lint", "--offline", "-f", ".", "-o", "sarif"], tmp_path)
+
+    assert done.returncode == 1
+    found = [each for each in results(done.stdout) if "was not checked" in each[2]]
+    assert [each[:2] for each in found] == [("dev.yaml", 2), ("dev.yaml", 13)]
+
+
 def test_audit_names_the_object_and_its_line(tmp_path):
     """A finding of a snapshot has the line at which its object begins."""
     snapshot = ROOT / "examples" / "questions" / "cluster.yaml"

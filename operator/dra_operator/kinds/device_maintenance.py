@@ -161,7 +161,7 @@ def read_maintenance(body: Mapping[str, Any]) -> Maintenance:
         for each in status.get("conditions") or ()
         if each["type"] == "Previewed"
         and each["status"] == "True"
-        and each["observedGeneration"] == generation
+        and each.get("observedGeneration") == generation
     ]
     return Maintenance(
         metadata["name"],

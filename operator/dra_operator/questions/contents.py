@@ -41,7 +41,7 @@ class LoadResult(ObjectSet):
     namespace behind it (`Pod/team`) was listed there. `of_operator`
     are the Leases of operators and the admission policies that the project ships, with their bindings.
     `bodies` are objects that are kept as they are written: quotas, PriorityClasses, the project's own kinds, and
-    workloads by what kubectl calls their kind.
+    workloads by what kubectl calls their kind. `replaced` are lines about objects that are written again later.
     The pods of DaemonSets are made later, when it is known which nodes there are.
     """
 
@@ -53,6 +53,7 @@ class LoadResult(ObjectSet):
     listed: set[str] = field(default_factory=set)
     of_operator: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
     bodies: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
+    replaced: list[str] = field(default_factory=list)
 
     def copied(self) -> "LoadResult":
         """Return a result that can be changed without this one."""
@@ -70,6 +71,7 @@ class LoadResult(ObjectSet):
             listed=self.listed | other.listed,
             of_operator={**self.of_operator, **other.of_operator},
             bodies={**self.bodies, **other.bodies},
+            replaced=[*self.replaced, *other.replaced],
         )
 
 

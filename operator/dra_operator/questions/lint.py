@@ -183,9 +183,13 @@ def lint(source: Source, cluster: ClusterState | None = None) -> LintReport:
     return lint_objects(over, find_lintable(given))
 
 
-def unreadable(problem: str) -> LintFinding:
-    """Return the finding that something of a file cannot be read, which a line says."""
-    return LintFinding(LintRule.INVALID, Severity.ERROR, "", problem)
+def describe_files(problems: Iterable[str], replaced: Iterable[str]) -> list[LintFinding]:
+    """Return the findings that something of files cannot be read, or is not looked at, each of which a line says."""
+    hint = "so this one was not checked: lint each folder by itself"
+    return [
+        *(LintFinding(LintRule.INVALID, Severity.ERROR, "", line) for line in problems),
+        *(LintFinding(LintRule.INVALID, Severity.WARNING, "", f"{line}, {hint}") for line in replaced),
+    ]
 
 
 def lint_objects(

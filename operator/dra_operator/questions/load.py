@@ -272,6 +272,7 @@ def _add(gathered: LoadResult, left_out: _LeftOut, manifest: Manifest) -> None:
     if key in gathered.records:
         former = gathered.records.pop(key).place
         gathered.notes.append(f"{manifest.place}: {_name(key)} replaces the one in {former}")
+        gathered.replaced.append(f"{former}: {_name(key)} is written again in {manifest.place}, which counts")
     gathered.records[key] = record
 
 

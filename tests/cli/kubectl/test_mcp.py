@@ -23,6 +23,13 @@ spec:
   deviceSelector: {pool: node-3}
   taint: {key: example.com/hot, effect: NoExecute}
 """
+BROKEN = "apiVersion: dra-operator.io/v1alpha1\nkind: DeviceMaintenance\nmetadata: 4\n"
+CLAIM = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: three, namespace: team-a}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com, count: 3}}]}}
+"""
 QUESTIONS = {
     "top": ({"by": "class"}, "--by class"),
     "claims": ({"allNamespaces": True, "states": ["pending"]}, "-A --state pending"),
@@ -73,6 +80,15 @@ async def test_manifests_lie_over_the_cluster():
     ]
 
 
+@pytest.mark.parametrize("name", ["explain", "fit", "headroom"])
+def test_manifests_are_what_is_asked_about(name):
+    """The subject - is what is given."""
+    result = ask("tools/call", name=name, arguments={"subject": "-", "manifests": CLAIM})["result"]
+
+    assert not result["isError"], result
+    assert "three" in result["content"][0]["text"]
+
+
 def ask(method, **params):
     """Return the response of a server that asks the snapshot."""
     server = Server(find_tools(), [f"--snapshot={SNAPSHOT}"])
@@ -90,13 +106,17 @@ def ask(method, **params):
         ("fit", {"subject": "class/gpu.example.com", "copies": True}, "copies: true is not a whole number"),
         ("fit", {}, "subject is missing: FILE | template/NAME"),
         ("fit", {"subject": "-", "manifests": 1}, "manifests: 1 is not a text"),
-        ("fit", {"subject": str(SNAPSHOT)}, f"{SNAPSHOT} is a file: give what is in it as manifests"),
+        ("fit", {"subject": str(SNAPSHOT)}, f"{SNAPSHOT} is a file: give what is to be read as manifests"),
         (
             "fit",
             {"subject": "-", "manifests": "kind: Pod"},
             "stdin, document 1 (line 1): Pod: apiVersion: is required",
         ),
         ("explain", {"subject": "pod/nobody"}, 'there is no Pod "nobody" in namespace "default"'),
+        ("fit", {"subject": f"kind: Pod\n{'x' * 999}"}, "is no name: give what is to be read as manifests"),
+        ("fit", {"subject": "x" * 999}, "error: "),
+        ("fit", {"subject": "-", "manifests": "\ud800"}, "error: nothing is asked about"),
+        ("impact", {"subject": "-", "manifests": BROKEN}, "error: "),
         ("who", {"subject": "--help"}, '"--help"'),
         ("waiting", {"files": ["/etc/hosts"]}, 'waiting has no argument "files"'),
         (

@@ -200,7 +200,7 @@ def _named(question: Question, text: str) -> str:
         if len(own) != 1:
             raise click.UsageError("say what is to be explained: claim/NAME, pod/NAME, or a file")
         return f"{type(own[0]).__name__.lower()}/{own[0].metadata.namespace}/{own[0].metadata.name}"
-    if "/" in text or Path(text).exists():
+    if text == "-" or "/" in text or Path(text).exists():
         return text
     kind, name = find_name(question, ("ResourceClaim", "Pod"), text)
     namespace, _, bare = name.partition("/")

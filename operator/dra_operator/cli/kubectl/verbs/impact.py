@@ -140,6 +140,10 @@ def _change(question: Question, text: str) -> tuple[dict[str, Any], int | None]:
     if not rules:
         raise ReadingError(f"{text}: nobody publishes a device that it names")
     specs = [body.get("spec") or {} for body in bodies if body.get("kind") == "DeviceMaintenance"]
+    if len(bodies) > 1 and any(spec.get("drain") == "Evict" for spec in specs):
+        raise ReadingError(
+            f"{text}: has a DeviceMaintenance that evicts beside other changes: ask about it alone"
+        )
     waits = [int(spec.get("evictAfterSeconds", 300)) for spec in specs if spec.get("drain") == "Evict"]
     return {"rules": rules}, min(waits, default=None)
 

@@ -71,12 +71,13 @@ def app(question: Question, *, subjects: tuple[str, ...]) -> Answer:
     -o wide also shows how many devices each selector matches. Exit code 0: nothing worse than a note; 1: warnings or
     errors; 2: it cannot be said.
     """
-    from dra_operator.questions.lint import lint_objects, unreadable
+    from dra_operator.questions.lint import describe_files, lint_objects
 
     are_all_asked = not subjects and not question.given
     kinds = LINT.optional if are_all_asked else ()
     report = lint_objects(question.cluster, _records(question, subjects), kinds)
-    report = replace(report, findings=(*map(unreadable, question.problems), *report.findings))
+    about_files = describe_files(question.problems, question.cluster.objects.replaced)
+    report = replace(report, findings=(*about_files, *report.findings))
     bad = [item for item in report.findings if item.severity.value != "note"]
     return Answer(
         "Lint",

@@ -32,6 +32,8 @@ _UNKNOWN_METHOD: Final = -32601
 _INVALID_PARAMS: Final = -32602
 _MANIFESTS: Final = "manifests"
 _STDIN: Final = "-"
+_LONGEST_NAME: Final = 253
+"""As in Kubernetes; what is longer is no file either."""
 _INSTRUCTIONS: Final = (
     "Questions about devices of Dynamic Resource Allocation in a Kubernetes cluster. Answers are decided by the rules "
     "of the cluster's own allocator, and nothing is written. For a what-if, give manifests, or what is taken as gone."
@@ -170,9 +172,11 @@ def _check_type(name: str, value: Any, wanted: str) -> None:
 
 def _subject(text: str) -> str:
     """Return what is named. Raises ArgumentError for a file: an assistant reads no files of this machine here."""
-    if text != _STDIN and Path(text).exists():
-        message = f"{text} is a file: give what is in it as {_MANIFESTS}, and {_STDIN} in its place"
-        raise ArgumentError(message)
+    hint = f"give what is to be read as {_MANIFESTS}, and {_STDIN} in its place"
+    if "\n" in text:
+        raise ArgumentError(f"{shown(text)} is no name: {hint}")
+    if text != _STDIN and Path(text[:_LONGEST_NAME]).exists():
+        raise ArgumentError(f"{text} is a file: {hint}")
     return text
 
 
@@ -193,7 +197,7 @@ def call(tool: Tool, arguments: Mapping[str, Any], source: Sequence[str]) -> dic
     except ArgumentError as error:
         return {"content": [{"type": "text", "text": f"error: {error}"}], "isError": True}
     answer, said = io.StringIO(), io.StringIO()
-    given = io.TextIOWrapper(io.BytesIO(str(arguments.get(_MANIFESTS, "")).encode()))
+    given = io.TextIOWrapper(io.BytesIO(str(arguments.get(_MANIFESTS, "")).encode(errors="replace")))
     stdin, sys.stdin = sys.stdin, given
     code = CANNOT_SAY
     try:
@@ -203,6 +207,8 @@ def call(tool: Tool, arguments: Mapping[str, Any], source: Sequence[str]) -> dic
         code = int(ended.code or 0)
     except click.ClickException as error:
         said.write(f"error: {error.format_message()}\n")
+    except Exception as error:  # noqa: BLE001 - one answer less, and the server goes on
+        said.write(f"error: a defect of kubectl dra, please report it: {type(error).__name__}\n")
     finally:
         sys.stdin = stdin
     notes = {"type": "text", "text": f"{said.getvalue()}exit code {code}"}
