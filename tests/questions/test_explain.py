@@ -250,6 +250,21 @@ def test_claim_of_a_gated_pod_fits_where_the_pod_does():
     )
 
 
+@pytest.mark.parametrize("mark", ["", "u/1/policy"])
+def test_claim_that_fits_on_devices_that_settle_is_told_so(mark):
+    """The operator allocates none of them before it has marked their rule."""
+    annotations = {"dra-operator.io/settled": mark} if mark else {}
+    owned = taint_rule(
+        "own", {"driver": "gpu.example.com"}, key="dra-operator.io/owned", uid="u", annotations=annotations
+    )
+    owned["metadata"]["generation"] = 1
+
+    answer = cluster(waiting(), owned).explain("claim/team/waits")
+
+    assert answer.state == "fits"
+    assert ("DeviceTaintRule own once it has settled" in answer.message) == (not mark)
+
+
 ENTRY = [{"name": "gpu", "resourceClaimName": "used"}]
 
 

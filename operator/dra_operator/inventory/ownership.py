@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final
 
 from dra_operator.api.core import Metadata
-from dra_operator.api.names import OWNED_KEY
+from dra_operator.api.names import OWNED_KEY, SETTLED_ANNOTATION
 from dra_operator.api.text import listed, shown
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration, ResourceClaimSpec
 from dra_operator.inventory import bits
@@ -142,6 +142,12 @@ def settled_mark(metadata: Metadata, fence: str = "") -> str:
     `fence` is the uid of the policy that protects it, if there is one.
     """
     return "/".join(filter(None, (metadata.uid, str(metadata.generation), fence)))
+
+
+def has_settled(rule: DeviceTaintRule) -> bool:
+    """True if an operator has marked the rule, as it is now, as one whose devices it uses."""
+    mark = rule.metadata.annotations.get(SETTLED_ANNOTATION, "")
+    return owns(rule) and mark.split("/")[:2] == settled_mark(rule.metadata).split("/")
 
 
 def owns(rule: DeviceTaintRule) -> bool:

@@ -19,6 +19,8 @@ from dra_operator.api.text import listed, near_object, printable, shortened
 from dra_operator.api.types import ResourceClaim
 from dra_operator.explain import TITLES, DeviceCounts, Refusals
 from dra_operator.explain.sentence import holders_text
+from dra_operator.inventory.ownership import has_settled, owns
+from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.edits import Kind
@@ -499,7 +501,26 @@ class _Question:
         is_of_pod = bool(pods) or claim.metadata.is_made_for_pods
         decider = Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
         answer = self._explain_alone(claim, decider, "")
-        return replace(answer, reason=Reason.NOT_SCHEDULED.value) if answer.state == "fits" else answer
+        if answer.state != "fits":
+            return answer
+        message = f"{answer.message}{self._find_settling(answer.devices)}"
+        return replace(answer, reason=Reason.NOT_SCHEDULED.value, message=message)
+
+    def _find_settling(self, devices: Iterable[DeviceAnswer]) -> str:
+        """Return which rules own some devices that the operator does not use yet, as it writes on rules."""
+        found = [
+            rule.metadata.name
+            for rule in self.state.inventory.rules.values()
+            if owns(rule)
+            and rule.metadata.uid
+            and not has_settled(rule)
+            and any(
+                touches(rule, each.driver, each.pool) and names_device(rule, each.device) for each in devices
+            )
+        ]
+        if not found:
+            return ""
+        return f"; the operator uses the devices of DeviceTaintRule {listed(found)} once it has settled"
 
     def _answer_with_pod(self, name: str, pod: Pod, explained: ExplainAnswer) -> ExplainAnswer:
         """Return why a claim waits with its pod: by its own reason, or else by that of the pod."""

@@ -16,11 +16,9 @@ from dra_operator.api.names import (
     OWNED_POLICY,
     OWNED_RULES_POLICY,
     OWNED_TOLERATIONS_POLICY,
-    SETTLED_ANNOTATION,
 )
 from dra_operator.api.text import listed
-from dra_operator.api.types import DeviceTaintRule
-from dra_operator.inventory.ownership import owns, settled_mark
+from dra_operator.inventory.ownership import has_settled
 from dra_operator.pods.gate import SchedulingPod, read_scheduling_pod
 from dra_operator.questions.answers import Conclusion, conclude
 from dra_operator.questions.fault_texts import find_owners
@@ -115,7 +113,7 @@ def find_status(state: ClusterState) -> StatusReport:
         len(ready),
         policies,
         tuple(owners),
-        sum(1 for record in state.objects.of_kind("DeviceTaintRule") if _is_settled(record.obj)),
+        sum(1 for record in state.objects.of_kind("DeviceTaintRule") if has_settled(record.obj)),
         sum(row.owned for row in find_usage(state).rows),
         gated,
         len(waiting.items),
@@ -142,12 +140,6 @@ def _is_ready(status: Mapping[str, Any]) -> bool:
         isinstance(each, Mapping) and (each.get("type"), each.get("status")) == ("Ready", "True")
         for each in (conditions if isinstance(conditions, list) else ())
     )
-
-
-def _is_settled(rule: DeviceTaintRule) -> bool:
-    """Return whether an operator has marked a rule, as it is now, as one whose devices it uses."""
-    mark = rule.metadata.annotations.get(SETTLED_ANNOTATION, "")
-    return owns(rule) and mark.split("/")[:2] == settled_mark(rule.metadata).split("/")
 
 
 def _find_policies(state: ClusterState) -> Iterator[PolicyStatus]:
