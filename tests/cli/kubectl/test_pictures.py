@@ -80,6 +80,21 @@ def test_a_picture_shows_what_is_printed(name):
     assert path.read_text(encoding="utf-8") == drawn
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        *COMMANDS.values(),
+        *("headroom template/train -n team-a", "fit template/train -n team-a", "claims -A", "audit"),
+    ],
+)
+def test_no_line_is_wider_than_the_terminal(command):
+    """What does not fit is cut or wrapped by us, so that tables stay tables."""
+    lines = Text.from_ansi(run_at_terminal(command)).plain.splitlines()
+
+    assert lines
+    assert max(map(len, lines)) <= COLUMNS
+
+
 def test_the_pages_show_each_picture():
     """No picture lies there unseen, and none that is shown is missing."""
     text = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/kubectl.md"))
