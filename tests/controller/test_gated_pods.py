@@ -140,7 +140,7 @@ async def test_nomination_that_somebody_else_set_stays(cluster, pods, operator, 
 async def test_pod_with_another_gate_waits_for_that(cluster, pods, operator):
     """Who holds the other gate may still change where the pod can run: its claims get nothing before."""
     cluster.put(claim("a"), pod("pod", "a", gates=(GATE, "kueue.x-k8s.io/admission")))
-    await cluster.stays(lambda: not cluster.devices("a"))
+    await cluster.stays(lambda: not cluster.devices("a") and not cluster.reasons("pod", "Pod"))
 
     cluster.change(
         "Pod",
