@@ -7,7 +7,7 @@ Source: KEP-4815; docs/dra-semantics 4.1.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dra_operator.api.names import ENDED_PHASES, GROUP, MAINTENANCE_KEY
 from dra_operator.api.types import ResourceClaim, ResourceClaimConsumerReference
@@ -17,7 +17,10 @@ from dra_operator.inventory.slices import Slice
 from dra_operator.inventory.taints import EffectiveTaint, is_effective, tolerates
 from dra_operator.kinds.device_maintenance import CardStatus, Maintenance
 from dra_operator.kinds.selector import DeviceKey
-from dra_operator.kinds.world import State
+
+if TYPE_CHECKING:
+    # `kubectl dra` uses this module, without what a client needs.
+    from dra_operator.kinds.world import State
 
 ClaimName: TypeAlias = tuple[str, str]
 _TAINT = EffectiveTaint(MAINTENANCE_KEY, "", "NoSchedule")
@@ -60,7 +63,7 @@ class Holder:
     obstacle: str = ""
 
 
-def find_cards(own: Maintenance, state: State) -> tuple[list[Card], dict[ClaimName, ResourceClaim]]:
+def find_cards(own: Maintenance, state: "State") -> tuple[list[Card], dict[ClaimName, ResourceClaim]]:
     """Return the cards that a maintenance names, published now or begun before, and the claims that hold the latter."""
     begun = {each.name: each for each in own.begun}
     cards = [_with_known(card, begun.get(card.name)) for card in find_named_cards(own, state.inventory)]
@@ -89,7 +92,7 @@ def _with_known(card: Card, entry: CardStatus | None) -> Card:
     return replace(card, devices=tuple(sorted({*card.devices, *known})))
 
 
-def _find_claims(card: Card, state: State) -> tuple[ClaimName, ...]:
+def _find_claims(card: Card, state: "State") -> tuple[ClaimName, ...]:
     claims: set[ClaimName] = set()
     for key in card.devices:
         claims |= state.ledger.holders((key.driver, key.pool), [key.name])

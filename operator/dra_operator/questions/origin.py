@@ -10,7 +10,7 @@ from typing import Final
 
 from dra_operator.allocator import Allocated, Decider
 from dra_operator.allocator.decision import claim_key
-from dra_operator.api.names import FIELD_MANAGER
+from dra_operator.api.names import FIELD_MANAGER, OWNED_KEY
 from dra_operator.api.text import age_of
 from dra_operator.api.types import ResourceClaim, ResourceClaimStatus
 from dra_operator.pods.objects import ObjectRecord
@@ -105,7 +105,10 @@ def _problems(state: ClusterState, published: PublishedDevices, claim: ResourceC
         found = published.find(result.driver, result.pool, result.device)
         if found is None and "ResourceSlice" not in state.unread:
             yield f"device {device_path(result)} is not published"
-        elif found is not None and (taints := taints_of(*found)):
+        # That the operator owns a device is no fault.
+        elif found is not None and (
+            taints := [each for each in taints_of(*found) if not each.startswith(OWNED_KEY)]
+        ):
             yield f"device {device_path(result)} is tainted: {', '.join(taints)}"
 
 

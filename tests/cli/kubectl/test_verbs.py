@@ -233,6 +233,45 @@ async def test_sum_of_rows_is_in_documents_too(used, dra, by, is_summed):
         assert found == {name: sum(row[name] for row in rows) for name in found}
 
 
+PLUGIN = f"""
+import sys
+class Missing:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in {HEAVY!r}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+from dra_operator.cli.kubectl.commands import app
+app(sys.argv[1:], prog_name="kubectl dra")
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "impact {kinds}/maintenance.yaml",
+        "impact node/node-1",
+        "who maintenance/none",
+        "audit",
+        "status",
+        "waiting -A",
+        "top --missing",
+        "explain pod/train-1 -n team-a",
+        "fit template/infer -n team-b",
+        "headroom class/gpu.example.com",
+        "lint -o sarif",
+    ],
+)
+def test_plugin_has_all_that_it_imports(line):
+    """The file that `make plugin` builds has no client, nor metrics: no verb asks for one."""
+    examples = Path(__file__).parents[3] / "examples"
+    arguments = line.format(kinds=examples / "kinds").split()
+    command = [sys.executable, "-c", PLUGIN, *arguments, f"--snapshot={examples}/questions/cluster.yaml"]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert "Error" not in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_helps_and_imports_nothing_heavy(verb):
     """`--help` starts at once: neither a client nor the engine is imported."""
