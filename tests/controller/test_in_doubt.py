@@ -1,14 +1,17 @@
 """What nobody knows of a write: the device stays taken until somebody knows, and no longer than that takes."""
 
+from concurrent.futures import Future
+
 import pytest
 from cycle_bench import FITS, KEY
 
 from cluster import claim, pod
-from dra_operator.cluster.session import ApiError
+from dra_operator.cluster.session import ApiError, ApiUnreachable
 from dra_operator.cluster.writes import Unclear
 from dra_operator.controller.claims import PodUse
 from dra_operator.controller.cycle import Tick
 from dra_operator.controller.object_problems import ObjectProblems
+from dra_operator.kinds.world import Inquiry
 
 UNREAD = ApiError(403, "Forbidden", "no", verb="get", resource="resourceclaims")
 UNCLEAR = pytest.mark.parametrize(
@@ -143,3 +146,16 @@ async def test_a_device_is_nobodys_while_nobody_may_be_told_whether_its_claim_ha
     faults.clear()
 
     await cluster.stays(lambda: not cluster.devices("second"))
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_nobody_is_told_who_holds_devices_while_nothing_is_heard_of_claims(bench, is_heard):
+    """A device without a known holder may have one that was not told."""
+    bench.heard -= set() if is_heard else {"ResourceClaim"}
+    inquiry = Inquiry(lambda state: len(state.ledger.holders(("d", "p"), ["gpu-0"])), Future())
+    bench.run(inquiry)
+
+    if is_heard:
+        assert inquiry.future.result(0) == 0
+    else:
+        assert isinstance(inquiry.future.exception(0), ApiUnreachable)

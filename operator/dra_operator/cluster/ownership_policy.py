@@ -240,20 +240,24 @@ async def refuses(
     return False
 
 
-async def is_maintenance_fenced(session: ApiSession) -> bool:
-    """Return whether the policy about devices in maintenance is installed as published; False if that is not known."""
+async def read_maintenance_fence(session: ApiSession) -> str:
+    """Return uids and generations of the policy about devices in maintenance and its binding, which tell of a change.
+
+    Nothing if it is not installed as published, or that is not known.
+    """
     path = Path(__file__).with_name("maintenance_policy.yaml")
     policy, binding = yaml.safe_load_all(path.read_text(encoding="utf-8"))
     try:
         found = [await session.request("GET", where + MAINTENANCE_POLICY) for where in _PATHS.values()]
     except (ApiError, ApiUnreachable):
-        return False
-    is_same = _policy_meaning(found[0]) == _policy_meaning(policy)
-    return (
-        is_same
+        return ""
+    is_fenced = (
+        _policy_meaning(found[0]) == _policy_meaning(policy)
         and _binding_meaning(found[1]) == _binding_meaning(binding)
         and "Deny" in found[1]["spec"]["validationActions"]
     )
+    names = [f"{each['metadata'].get('uid')}:{each['metadata'].get('generation')}" for each in found]
+    return "/".join(names) if is_fenced else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -316,7 +316,7 @@ class SchedulingCycle:
         """Take in what arrived, and activate the claims that it may help and those whose time has come."""
         # What is heard of again only while items are taken in has not brought all that was missed.
         is_heard = self.hears("ResourceClaim")
-        requeue_all = self._ingest_all(items)
+        requeue_all = self._ingest_all(items if is_heard else _without_inquiries(items))
         requeue_all |= self._owned.refresh()
         expired = self._queue.backoff.pop_expired()
         requeue_all |= self._withdraw_unknown(expired, is_heard=is_heard)
@@ -681,7 +681,7 @@ class SchedulingCycle:
 
 
 def _without_inquiries(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield the others, and refuse these: while claims are listed anew, a device may have no holder for a moment."""
+    """Yield the others, and refuse these: while nothing is heard of claims, a device may have holders unknown."""
     for item in items:
         if isinstance(item, Inquiry):
             item.refuse()

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from dra_operator.api.names import MAINTENANCE_POLICY
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import Subject
-from dra_operator.cluster.ownership_policy import is_maintenance_fenced, refuses
+from dra_operator.cluster.ownership_policy import read_maintenance_fence, refuses
 from dra_operator.cluster.session import ApiError, ApiUnreachable
 from dra_operator.kinds.changes import Body
 from dra_operator.kinds.device_maintenance import KIND, PLURAL, Maintenance, read_maintenance
@@ -39,6 +39,14 @@ _ASKED: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
+class _Fence:
+    """Since when a rule is known to be enforced, by a policy of which `policy` tells whether it is the same still."""
+
+    since: datetime
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
 class MaintenanceController:
     """Reconciles maintenances, one at a time."""
 
@@ -46,7 +54,9 @@ class MaintenanceController:
     quiet: timedelta
     quiet_fenced: timedelta
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _fences: dict[str, datetime] = field(default_factory=dict)
+    _fences: dict[str, _Fence] = field(default_factory=dict)
+    _refused_by_others: set[str] = field(default_factory=set)
+    """Rules, by uid, about which no dry run says anything: another policy refuses it first."""
 
     async def reconcile(self, body: Body) -> MaintenanceResult:
         """Do what a maintenance lacks; return what came of it. Raises ApiError, ApiUnreachable, ValidationError."""
@@ -62,11 +72,14 @@ class MaintenanceController:
         own = read_maintenance(next((each for each in bodies if each["metadata"]["uid"] == uid), gone))
         listed = await self.world.list(served.path())
         rules = [rule for each in listed if (rule := read_rule(each, uid)) is not None]
-        for forgotten in self._fences.keys() - {each["metadata"]["uid"] for each in listed}:
+        uids = {each["metadata"]["uid"] for each in listed}
+        for forgotten in self._fences.keys() - uids:
             del self._fences[forgotten]
+        self._refused_by_others.intersection_update(uids)
         cards, claims = await self.world.ask(lambda state: find_cards(own, state))
         if own.preview is None and cards:
             own = replace(own, preview=await self.world.ask(lambda state: preview(state, cards)))
+        now = datetime.now(UTC).replace(microsecond=0)
         make_plan = partial(
             plan,
             own,
@@ -74,8 +87,8 @@ class MaintenanceController:
             cards,
             rules=rules,
             holders={name: await self._read_holder(claim) for name, claim in claims.items()},
-            now=datetime.now(UTC).replace(microsecond=0),
-            quiet=Quiet(self.quiet, self.quiet_fenced, await self._find_fences(rules)),
+            now=now,
+            quiet=Quiet(self.quiet, self.quiet_fenced, await self._find_fences(own, rules, now)),
             api_version=served.api_version,
         )
         found = make_plan()
@@ -95,25 +108,46 @@ class MaintenanceController:
             demands.append(Demand(name, tuple(made)))
         return await self.world.ask(lambda state: find_misfit(state, found.begun, demands))
 
-    async def _find_fences(self, rules: Sequence[MaintenanceRule]) -> Mapping[str, datetime]:
+    async def _find_fences(
+        self, own: Maintenance, rules: Sequence[MaintenanceRule], now: datetime
+    ) -> Mapping[str, datetime]:
         """Return since when the API server is known to refuse allocations of the devices of rules, by their uids."""
-        asked = [
-            (rule.uid, rule.device)
-            for rule in rules
-            if rule.device is not None and rule.uid not in self._fences
-        ]
-        if not asked or not await is_maintenance_fenced(self.world.session):
-            return self._fences
+        waiting = {rule.uid: rule for rule in rules if rule.device is not None and not _is_safe(own, rule)}
+        # Where the policy is gone, edited or made anew, a card that is not safe yet waits for another proof.
+        policy = await read_maintenance_fence(self.world.session) if waiting else ""
+        for uid in waiting.keys() & self._fences.keys():
+            if self._fences[uid].policy != policy:
+                del self._fences[uid]
+        asked = [rule for uid, rule in waiting.items() if self._is_to_be_asked(own, rule, now)]
+        if policy and asked:
+            await self._ask(asked, policy)
+        return {uid: fence.since for uid, fence in self._fences.items()}
+
+    def _is_to_be_asked(self, own: Maintenance, rule: MaintenanceRule, now: datetime) -> bool:
+        """Return whether a dry run is of use: the card may be safe by it before it is so without."""
+        if rule.uid in self._fences or rule.uid in self._refused_by_others:
+            return False
+        is_drained = any(each.phase == "Drained" and rule.device in each.keys for each in own.entries)
+        return is_drained or now < rule.created + self.quiet
+
+    async def _ask(self, asked: Sequence[MaintenanceRule], policy: str) -> None:
+        """Find out by dry runs which rules the policy knows."""
         claims = await self.world.ask(
             lambda state: [*islice(filter(_has_request, state.find_pending()), _ASKED)]
         )
-        for (uid, device), claim in zip(asked, cycle(claims), strict=False):
+        served = self.world.served("ResourceClaim")
+        for rule, claim in zip(asked, cycle(claims), strict=False):
+            if rule.device is None:
+                continue
             await self.world.may_write()
-            with contextlib.suppress(ApiError, ApiUnreachable):
-                served = self.world.served("ResourceClaim")
-                if await refuses(self.world.session, served, claim, device, policy=MAINTENANCE_POLICY):
-                    self._fences[uid] = datetime.now(UTC)
-        return self._fences
+            try:
+                if await refuses(self.world.session, served, claim, rule.device, policy=MAINTENANCE_POLICY):
+                    self._fences[rule.uid] = _Fence(datetime.now(UTC), policy)
+            except ApiError as error:
+                if "ValidatingAdmissionPolicy '" in error.message:
+                    self._refused_by_others.add(rule.uid)
+            except ApiUnreachable:
+                pass
 
     async def _read_holder(self, claim: ResourceClaim) -> Holder:
         name = find_pod(claim)
@@ -160,6 +194,11 @@ class MaintenanceController:
         except ApiUnreachable as error:
             return str(error)
         return ""
+
+
+def _is_safe(own: Maintenance, rule: MaintenanceRule) -> bool:
+    phases = [each.phase for each in own.entries if rule.device in each.keys]
+    return bool(phases) and all(each == "Safe" for each in phases)
 
 
 def _has_request(claim: ResourceClaim) -> bool:

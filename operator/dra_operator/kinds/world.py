@@ -72,9 +72,9 @@ class Inquiry:
     future: "concurrent.futures.Future[Any]"
 
     def refuse(self) -> None:
-        """Say that nothing is known now: not all claims are listed."""
+        """Say that nothing is known now: not all claims are listed, or nothing is heard of them."""
         if self.future.set_running_or_notify_cancel():
-            why = "claims are being listed, so nobody knows who holds devices"
+            why = "claims are being listed or not heard of, so nobody knows who holds devices"
             self.future.set_exception(ApiUnreachable(why))
 
     def answer(self, state: State) -> None:
