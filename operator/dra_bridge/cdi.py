@@ -21,7 +21,7 @@ CDI_ANNOTATION: Final = "cdi.k8s.io/"
 """Annotations with this prefix name CDI devices; containerd reads them, so that they can be passed on."""
 _PREFIX: Final = "dra-bridge-"
 _PERMISSIONS: Final = re.compile(r"[rwm]*")
-_DEVICE: Final = re.compile(r"[\w.-]+/[\w.-]+=[\w.:-]+", re.ASCII)
+_DEVICE: Final = re.compile(r"[A-Za-z][\w.-]*/[A-Za-z][\w.-]*=[\w.:-]+", re.ASCII)
 
 
 class _Stored(BaseModel):
@@ -157,8 +157,10 @@ def unbridged(answers: Mapping[str, Answer]) -> list[str]:
 
 
 def cdi_kind(driver: str) -> str:
-    """Return the kind of the CDI devices of a driver."""
-    return f"{driver}/claim"
+    """Return the kind of the CDI devices of a driver; a CDI vendor begins with a letter."""
+    # No driver has an underscore.
+    vendor = driver if driver[0].isalpha() else f"dra_{driver}"
+    return f"{vendor}/claim"
 
 
 def cdi_name(uid: str, request: str) -> str:

@@ -125,7 +125,8 @@ class DriverServer(
         for request, stored in record.requests.items():
             for number, device in enumerate(stored.devices):
                 answer.devices.add(
-                    request_names=[request],
+                    # A container names the request of a subrequest.
+                    request_names=[request.partition("/")[0]],
                     pool_name=device.pool,
                     device_name=device.name,
                     # All devices of a request were allocated together, and a container gets them together.

@@ -4,6 +4,7 @@ Source: k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1, and the kubelet's pkg/kube
 """
 
 import asyncio
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,7 @@ ALLOCATE_SECONDS: Final = 30.0
 """The kubelet waits 45 seconds for a claim to be prepared; the reason must reach the pod before that."""
 RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 5.0)
 MESSAGE_BYTES: Final = 16 * 2**20
+_ENDPOINT: Final = re.compile(r"[\w.-]+", re.ASCII)
 _CHANNEL: Final = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
     ("grpc.max_reconnect_backoff_ms", 1000),
@@ -155,7 +157,7 @@ class PluginServer(services.RegistrationServicer):  # type: ignore[misc]
         problem = problem_of_resource(resource)
         if request.version != VERSION:
             problem = f"version {request.version!r} is not supported, but {VERSION}"
-        elif not problem and (Path(endpoint).name != endpoint or endpoint in ("", ".", "..", KUBELET_SOCKET)):
+        elif not problem and (not _ENDPOINT.fullmatch(endpoint) or endpoint in (".", "..", KUBELET_SOCKET)):
             problem = f"endpoint {endpoint!r} is no name of a socket in this folder"
         if problem:
             log.warning("plugin refused", resource=resource[:300], why=problem[:500])

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_bridge.cdi import UnusableAnswerError, cdi_content, prepare_request, read_answer, unbridged
+from dra_bridge.cdi import UnusableAnswerError, cdi_content, cdi_kind, prepare_request, read_answer, unbridged
 from dra_bridge.protocols import deviceplugin_pb2 as pb
 
 UID = "7d1e4a1c-2f0b-4a3e-9a51-0d6c2b8f2f10"
 DRIVER = "foo.vendor.com"
 NAMES = st.text(st.sampled_from("abAB-_./ =\0:,;"), max_size=12)
-DEVICE = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+=[A-Za-z0-9._:-]+")
+DEVICE = re.compile(r"[A-Za-z][A-Za-z0-9._-]*/[A-Za-z][A-Za-z0-9._-]*=[A-Za-z0-9._:-]+")
 
 
 def answered(**fields):
@@ -60,12 +60,21 @@ def test_whatever_is_answered_is_refused_or_a_file(envs, paths, names, annotatio
             "permissions 'x'",
         ),
         ({"cdi_devices": [pb.CDIDevice(name="gpu0")]}, "cdi_devices has 'gpu0'"),
+        ({"cdi_devices": [pb.CDIDevice(name="a.com/1g=0")]}, "cdi_devices has 'a.com/1g=0'"),
     ],
 )
 def test_answers_that_no_file_can_say(fields, says):
     """The pod is told which field of the plugin's answer it is."""
     with pytest.raises(UnusableAnswerError, match=re.escape(says)):
         answered(**fields)
+
+
+@pytest.mark.parametrize(
+    ("driver", "kind"), [(DRIVER, f"{DRIVER}/claim"), ("10gbe.vendor.com", "dra_10gbe.vendor.com/claim")]
+)
+def test_vendor_of_a_kind_begins_with_a_letter(driver, kind):
+    """Also where the resource's name does not, since a runtime refuses the file otherwise."""
+    assert cdi_kind(driver) == kind
 
 
 def test_what_is_lost_is_told():

@@ -41,6 +41,10 @@ class DevicePlugin(services.DevicePluginServicer):
         self.devices = devices
         self.allocated: list[list[str]] = []
         self.started: list[list[str]] = []
+        self.asked = 0
+        """How often Allocate was called."""
+        self.lists = 0
+        """How many lists were asked for, or sent after a change."""
         self.behaviour = Behaviour()
         self.duplicates: tuple[str, ...] = ()
         self._folder = folder
@@ -85,6 +89,7 @@ class DevicePlugin(services.DevicePluginServicer):
                 listed = self.devices[name]
                 device = answer.devices.add(ID=name, health="Healthy" if listed.healthy else "Unhealthy")
                 device.topology.nodes.extend(pb.NUMANode(ID=each) for each in listed.numa)
+            self.lists += 1
             yield answer
             with self._changed:
                 self._changed.wait_for(
@@ -92,10 +97,12 @@ class DevicePlugin(services.DevicePluginServicer):
                 )
 
     def Allocate(self, request, context):
-        if self.behaviour.seconds:
-            self._ended.wait(self.behaviour.seconds)
-        if self.behaviour.failure:
-            context.abort(grpc.StatusCode.UNKNOWN, self.behaviour.failure)
+        behaviour = self.behaviour
+        self.asked += 1
+        if behaviour.seconds:
+            self._ended.wait(behaviour.seconds)
+        if behaviour.failure:
+            context.abort(grpc.StatusCode.UNKNOWN, behaviour.failure)
         answer = pb.AllocateResponse()
         for wanted in request.container_requests:
             ids = [*wanted.devices_ids]
