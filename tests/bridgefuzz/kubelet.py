@@ -1,6 +1,7 @@
 """The sockets of a kubelet: it registers drivers, prepares claims by them, and says what is held."""
 
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -64,7 +65,7 @@ class FakeKubelet(pod_services.PodResourcesListerServicer):
 
     def prepare(self, driver: str, claim: Mapping[str, Any], seconds: float = 45) -> Any:
         """Prepare a claim as the kubelet does; return the driver's answer. Raises `grpc.RpcError`."""
-        with grpc.insecure_channel(f"unix:{self.drivers[driver]}") as channel:
+        with grpc.insecure_channel(f"unix:{self._socket(driver)}") as channel:
             request = dra.NodePrepareResourcesRequest(claims=[_reference(claim)])
             stub = dra_services.DRAPluginStub(channel)
             answer = stub.NodePrepareResources(request, timeout=seconds)
@@ -72,19 +73,25 @@ class FakeKubelet(pod_services.PodResourcesListerServicer):
 
     def unprepare(self, driver: str, claim: Mapping[str, Any]) -> str:
         """End the preparation of a claim; return the driver's error. Raises `grpc.RpcError`."""
-        with grpc.insecure_channel(f"unix:{self.drivers[driver]}") as channel:
+        with grpc.insecure_channel(f"unix:{self._socket(driver)}") as channel:
             request = dra.NodeUnprepareResourcesRequest(claims=[_reference(claim)])
             answer = dra_services.DRAPluginStub(channel).NodeUnprepareResources(request, timeout=45)
         return answer.claims[claim["metadata"]["uid"]].error
 
     def health(self, driver: str) -> dict[str, int]:
         """Return the health of a driver's devices, as the stream begins."""
-        with grpc.insecure_channel(f"unix:{self.drivers[driver]}") as channel:
+        with grpc.insecure_channel(f"unix:{self._socket(driver)}") as channel:
             stub = health_services.DRAResourceHealthStub(channel)
             stream = stub.NodeWatchResources(health.NodeWatchResourcesRequest(), timeout=10)
             first = next(iter(stream))
             stream.cancel()
         return {each.device.device_name: each.health for each in first.devices}
+
+    def _socket(self, driver: str) -> str:
+        deadline = time.monotonic() + 30
+        while driver not in self.drivers and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return self.drivers[driver]
 
     def _watch(self) -> None:
         while not self._ended.wait(0.02):
