@@ -6,6 +6,7 @@ Source: k8s.io/kubelet/pkg/apis/pluginregistration/v1, dra/v1 and dra-health/v1.
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -107,8 +108,12 @@ class DriverServer(
     ) -> AsyncIterator[Any]:
         """Tell of the health of all devices, at every change and again and again."""
         while True:
+            # Asked for first: no change is lost while the answer is sent.
+            changed = self._resource.changed
             yield self._health()
-            await self._resource.wait(HEALTH_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HEALTH_SECONDS):
+                    await changed.wait()
 
     async def _prepare(self, claim: Any) -> Any:
         answer = dra.NodePrepareResourceResponse()
@@ -119,6 +124,11 @@ class DriverServer(
         except PreparationError as error:
             log.warning("claim not prepared", driver=self._resource.driver, why=str(error), **named)
             answer.error = str(error)
+            return answer
+        except Exception as error:
+            # The other claims of the call keep their answers.
+            log.exception("claim not prepared", driver=self._resource.driver, **named)
+            answer.error = f"the bridge has failed, its log says where: {error!r}"
             return answer
         log.info("claim prepared", driver=self._resource.driver, **named)
         cdi = prepared_requests(record)
@@ -136,7 +146,7 @@ class DriverServer(
 
     def _health(self) -> Any:
         now = int(time.time())
-        has_plugin = self._resource.plugin is not None
+        has_plugin = self._resource.has_plugin(time.monotonic())
         answer = health.NodeWatchResourcesResponse()
         for device in self._resource.devices:
             is_healthy = has_plugin and device.is_healthy

@@ -77,19 +77,26 @@ class PluginClient:
 
     async def _follow(self) -> None:
         try:
-            self._options = await self._stub.GetDevicePluginOptions(
+            options = await self._stub.GetDevicePluginOptions(
                 pb.Empty(), timeout=OPTIONS_SECONDS, wait_for_ready=True
             )
         except grpc.aio.AioRpcError as error:
             log.warning("plugin has no options", resource=self.resource, why=_said(error))
+        else:
+            if options is not None:
+                self._options = options
         async for message in self._stub.ListAndWatch(pb.Empty()):
-            devices, problems = read_devices(message.devices)
+            # What cannot be parsed is None.
+            devices, problems = (
+                read_devices(message.devices) if message is not None else ((), ("a list that is none",))
+            )
             if problems and problems != self._problems:
                 log.warning(
                     "devices left out", resource=self.resource, number=len(problems), problems=problems[:10]
                 )
             self._problems = problems
-            self._listed(self, devices)
+            if message is not None:
+                self._listed(self, devices)
 
     async def allocate(self, ids: list[str]) -> Answer:
         """Return what Allocate answers for these devices. Raises PluginError, UnusableAnswerError."""
@@ -109,13 +116,23 @@ class PluginClient:
             await self._call("PreStartContainer", self._stub.PreStartContainer, request)
 
     async def _call(self, name: str, method: Any, request: Any) -> Any:
+        failed = f"the plugin of {self.resource} failed in {name}"
         try:
-            return await method(request, timeout=ALLOCATE_SECONDS)
+            answer = await method(request, timeout=ALLOCATE_SECONDS)
         except grpc.aio.AioRpcError as error:
             why = _said(error)
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 why = f"no answer within {ALLOCATE_SECONDS:g} s"
-            raise PluginError(f"the plugin of {self.resource} failed in {name}: {why}") from error
+            raise PluginError(f"{failed}: {why}") from error
+        except (grpc.aio.UsageError, asyncio.CancelledError) as error:
+            # A channel that is closed ends its calls so: the plugin is gone, or another one has its place.
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            raise PluginError(f"{failed}: it has gone meanwhile") from error
+        if answer is None:
+            raise PluginError(f"{failed}: its answer cannot be parsed")
+        return answer
 
 
 class PluginServer(services.RegistrationServicer):  # type: ignore[misc]

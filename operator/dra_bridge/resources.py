@@ -6,7 +6,6 @@ Source: k8s.io/kubernetes/pkg/kubelet/cm/devicemanager, `endpointStopGracePeriod
 
 import asyncio
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from dra_bridge.cdi import Answer
@@ -48,7 +47,8 @@ class Resource:
         """Since when there is none."""
         self.is_listed = False
         """Whether a plugin has listed its devices since the agent's start."""
-        self._changed = asyncio.Event()
+        self.changed = asyncio.Event()
+        """Set at the next change."""
 
     def list_devices(self, plugin: Plugin, devices: tuple[PluginDevice, ...]) -> None:
         """Take what a plugin lists."""
@@ -101,11 +101,5 @@ class Resource:
 
     def wake(self) -> None:
         """Let all that wait for a change go on."""
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def wait(self, seconds: float) -> None:
-        """Wait for a change, or so many seconds."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
+        self.changed.set()
+        self.changed = asyncio.Event()
