@@ -7,6 +7,7 @@ slices. Nothing is published before it is known what the kubelet's device manage
 import asyncio
 import random
 import time
+from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +89,7 @@ class Agent:
             options.node,
             get_claim=self._view.get_claim,
             held=self._device_manager.held,
+            may_be_offered=self._may_be_offered,
             warn=self._warn_of_claim,
             count_failure=lambda resource: self._metrics.failed_allocates.labels(resource).inc(),
         )
@@ -108,8 +110,8 @@ class Agent:
         probe = Probe(self._options.listen, self._metrics, self._unready)
         await probe.start()
         try:
-            for record in self._checkpoint.resources.values():
-                await self._serve(Resource(record.resource, record.driver, record.devices, time.monotonic()))
+            for trouble in await self._adopt():
+                log.warning("not published", why=trouble)
             await self._plugins.start()
             log.info("agent started", node=self._options.node, plugins=str(self._options.plugins))
             async with asyncio.TaskGroup() as tasks:
@@ -163,35 +165,42 @@ class Agent:
             self._wake.clear()
             if not self._view.is_synced or self._held is None:
                 continue
-            try:
-                await self._adopt()
-                for resource in [*self._resources.values()]:
-                    await self._publish(resource)
-            except (ApiError, ApiUnreachable, OSError, RuntimeError) as error:
-                if failures == 0 or str(error) != self._trouble:
-                    log.warning("not published", why=str(error))
+            troubles = await self._adopt()
+            for resource in [*self._resources.values()]:
+                troubles += await _troubles(resource.name, self._publish(resource))
+            if troubles:
+                trouble = "; ".join(troubles)
+                if failures == 0 or trouble != self._trouble:
+                    log.warning("not published", why=trouble)
                 failures += 1
-                self._trouble = str(error)
+                self._trouble = trouble
                 self._wake.set()
                 await self._session.outage.pause(_BACKOFF.delay(failures, random.random))
             else:
                 failures, self._trouble = 0, ""
             self._count()
 
-    async def _adopt(self) -> None:
-        """Give a driver to each resource that is new, or of which there are slices."""
+    async def _adopt(self) -> list[str]:
+        """Give a driver to each resource that is stored, has slices, or is new; return what has failed."""
+        troubles: list[str] = []
         taken = self._view.foreign_drivers()
+        known: dict[str, tuple[str, tuple[PluginDevice, ...] | None]] = {
+            each.resource: (each.driver, each.devices) for each in self._checkpoint.resources.values()
+        }
         for name, driver in self._view.bridged().items():
+            known.setdefault(name, (driver, None))
+        for name in self._new.keys() - known.keys() - self._resources.keys():
+            driver = driver_name(name, taken)
+            if driver != driver_name(name):
+                log.warning("driver name taken", resource=name, taken=driver_name(name), driver=driver)
+            known[name] = (driver, ())
+        for name, (driver, devices) in known.items():
             if name not in self._resources:
-                await self._serve(Resource(name, driver, None, time.monotonic()))
-        for name in [*self._new]:
-            if name not in self._resources:
-                driver = driver_name(name, taken)
-                if driver != driver_name(name):
-                    log.warning("driver name taken", resource=name, taken=driver_name(name), driver=driver)
-                await self._serve(Resource(name, driver, (), time.monotonic()))
-            if (listed := self._new.pop(name, None)) is not None:
-                self._resources[name].list_devices(*listed)
+                resource = Resource(name, driver, devices, time.monotonic())
+                troubles += await _troubles(name, self._serve(resource))
+        for name in self._new.keys() & self._resources.keys():
+            self._resources[name].list_devices(*self._new.pop(name))
+        return troubles
 
     async def _serve(self, resource: Resource) -> None:
         server = DriverServer(
@@ -231,6 +240,8 @@ class Agent:
         free = sum("taints" not in each for each in devices)
         self._metrics.devices.labels(resource.name, "free").set(free)
         self._metrics.devices.labels(resource.name, "tainted").set(len(devices) - free)
+        # Its plugin may have come while the slices were written.
+        is_abandoned = is_abandoned and resource.is_abandoned(time.monotonic())
         if is_abandoned and not any(driver == resource.driver for driver, _ in self._checkpoint.claims):
             await self._forget(resource)
 
@@ -245,8 +256,9 @@ class Agent:
 
     async def _forget(self, resource: Resource) -> None:
         """Let go of a resource that has neither plugin nor claims."""
-        await self._drivers.pop(resource.name).stop()
+        # First: a plugin that comes while the driver stops is a new one.
         del self._resources[resource.name]
+        await self._drivers.pop(resource.name).stop()
         if record := self._checkpoint.resources.get(resource.name):
             self._checkpoint.remove_resource(record)
         for state in ("free", "tainted"):
@@ -283,3 +295,15 @@ class Agent:
         if not self._view.is_synced:
             return f"node {self._options.node} and its slices are not known yet"
         return self._trouble
+
+    def _may_be_offered(self, resource: str) -> bool:
+        return self._view.node is None or is_offered(self._view.node, resource)
+
+
+async def _troubles(resource: str, step: Awaitable[None]) -> list[str]:
+    """Return what has failed in a step for a resource: the others go on."""
+    try:
+        await step
+    except (ApiError, ApiUnreachable, OSError, RuntimeError) as error:
+        return [f"{resource}: {error}"]
+    return []

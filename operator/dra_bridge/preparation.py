@@ -49,8 +49,9 @@ class PreparationError(Exception):
 class Preparation:
     """Prepares the claims of all drivers of a node.
 
-    `get_claim` reads a claim, `held` asks what the kubelet's device manager has given away, `warn` says on a claim what
-    the bridge cannot do, `count_failure` counts a failed Allocate of a resource.
+    `get_claim` reads a claim, `held` asks what the kubelet's device manager has given away, `may_be_offered` whether it
+    may give away a resource's devices, `warn` says on a claim what the bridge cannot do, `count_failure` counts a
+    failed Allocate of a resource.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Preparation:
         *,
         get_claim: Callable[[str, str], Awaitable[dict[str, Any]]],
         held: Callable[[], Awaitable[HeldDevices]],
+        may_be_offered: Callable[[str], bool],
         warn: Callable[[ClaimReference, str], None],
         count_failure: Callable[[str], None],
     ) -> None:
@@ -69,6 +71,7 @@ class Preparation:
         self._node = node
         self._get_claim = get_claim
         self._held = held
+        self._may_be_offered = may_be_offered
         self._warn = warn
         self._count_failure = count_failure
         self._locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -202,6 +205,12 @@ class Preparation:
         """Raise PreparationError for a device that somebody else has."""
         if in_use := sorted(held.intersection(ids)):
             raise PreparationError(f"device {in_use[0]!r} is in a container by the kubelet's device manager")
+        if self._may_be_offered(resource.name):
+            # A claim may tolerate the taint that says so.
+            raise PreparationError(
+                f"the kubelet's device manager may give away devices of {resource.name}: the node's allocatable"
+                f" of it is not 0, or not known yet"
+            )
         if found := self._checkpoint.holder(resource.driver, ids, but=claim.uid):
             device, other = found
             raise PreparationError(

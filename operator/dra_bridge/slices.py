@@ -91,11 +91,9 @@ def _slice(  # noqa: PLR0917 - one caller, and what its loop is about
 
 def slice_name(node: str, driver: str, number: int) -> str:
     """Return the name of a driver's slice on a node."""
-    name = f"{node}-{driver}-{number}"
-    if len(name) <= _LONGEST_NAME:
-        return name
-    digest = hashlib.sha256(node.encode()).hexdigest()[:8]
-    tail = f"-{digest}-{driver}-{number}"
+    # Without the hash, node a-b with driver c and node a with driver b-c would have the same name.
+    digest = hashlib.sha256(f"{node}/{driver}".encode()).hexdigest()[:8]
+    tail = f"-{driver}-{digest}-{number}"
     return f"{node[: _LONGEST_NAME - len(tail)].rstrip('.-')}{tail}"
 
 

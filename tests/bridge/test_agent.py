@@ -141,6 +141,8 @@ def test_devices_of_the_device_manager(world):
         lambda: any(each["reason"] == "DevicesOfDeviceManager" for each in world.events()), "the Warning"
     )
 
+    offered_one = world.put_claim("offered", ["dev-1"])
+    assert "allocatable" in world.kubelet.prepare(DRIVER, offered_one).error
     world.put_node({RESOURCE: "0"})
 
     world.wait_for(lambda: world.taints() == {**offered, "dev-1": set()}, "the end of a taint")

@@ -79,8 +79,9 @@ def test_no_half_written_pool_passes_for_a_whole_one(before, after, number):
 
 
 def test_names_of_slices_are_names():
-    """Also of a node whose name takes all there is."""
+    """Also of a node whose name takes all there is, and no two are the same."""
     node = "n" * 253
 
     assert len(slice_name(node, "foo.vendor.com", 3)) == 253
-    assert slice_name("node-1", "foo.vendor.com", 3) == "node-1-foo.vendor.com-3"
+    assert slice_name("node-1", "foo.vendor.com", 3).startswith("node-1-foo.vendor.com-")
+    assert slice_name("a-b", "c.com", 0) != slice_name("a", "b-c.com", 0)
