@@ -21,7 +21,7 @@ from dra_operator.kinds.maintenance_plan import build_rule
 from dra_operator.kinds.selector import DeviceKey
 from dra_operator.kinds.world import World
 from dra_operator.ledger import Ledger
-from factories import GPU, claim, request, resource_slice
+from factories import GPU, claim, device_class, manifest, request, resource_slice
 from kinds.states import build_state
 
 QUIET = timedelta(seconds=120)
@@ -43,18 +43,24 @@ class Session:
         }
         rule = build_rule(read_maintenance(self.own), DeviceKey(GPU, "n1", "a"), "resource.k8s.io/v1")
         rule["metadata"] |= {"uid": "rule", "creationTimestamp": since.isoformat()}
-        self.rules = [rule]
+        self.rules, self.made = [rule], []
         self.fence = list(yaml.safe_load_all(PUBLISHED.read_text(encoding="utf-8")))
         for each in self.fence:
             each["metadata"] |= {"uid": each["kind"], "generation": 1}
 
-    async def request(self, method, path, **_):
+    async def request(self, method, path, **json):
         """Answer."""
         if method == "PATCH":
             self.asked += 1
             raise ApiError(
                 422, "Invalid", f"ValidatingAdmissionPolicy '{self.policy}' with binding denied it"
             )
+        if method == "POST":
+            self.made.append(json["body"]["spec"]["deviceSelector"]["device"])
+            return {}
+        if "resourceclaimtemplates" in path:
+            spec = {"devices": {"requests": [request(allocationMode="ExactCount", count=1)]}}
+            return manifest("ResourceClaimTemplate", "t", {"spec": spec}, uid="t")
         if path.endswith(MAINTENANCE_POLICY):
             found = self.fence["bindings" in path]
             if found is None:
@@ -63,10 +69,12 @@ class Session:
         return {"items": [self.own] if "devicemaintenances" in path else self.rules}
 
 
-def build(session):
+def build(session, devices="a"):
     """Return a controller that asks a server, where a claim waits, and a reconciliation of its maintenance."""
     inventory = Inventory()
-    inventory.put(read_object(resource_slice("s", [{"name": "a"}], pool="n1")))
+    inventory.put(read_object(device_class()))
+    inventory.put(read_object(manifest("Node", "n1")))
+    inventory.put(read_object(resource_slice("n1", [{"name": each} for each in devices], pool="n1")))
     waiting = [read_object(claim("w", request(), namespace="ns"))]
     state = build_state(inventory, Ledger(), find_pending=lambda: waiting)
 
@@ -126,3 +134,20 @@ def test_dry_runs_end_where_they_are_of_no_use(phase, age, policy, asked):
         reconcile()
 
     assert session.asked == asked
+
+
+@pytest.mark.parametrize(("other", "made"), [(False, ["a"]), (True, [])])
+def test_copies_must_fit_beside_each_other_and_what_others_began_a_moment_ago(other, made):
+    """Of three devices two are left, or one where another maintenance has a rule that no watch has brought."""
+    session = Session("Waiting", 20)
+    entry = {"namespace": "ns", "resourceClaimTemplateName": "t"}
+    devices = [{"driver": GPU, "pool": "n1", "device": "a"}]
+    session.own["spec"] = {"devices": devices, "mustStillFit": [entry, entry]}
+    theirs = read_maintenance({**session.own, "metadata": {"name": "other", "uid": "other"}})
+    rule = build_rule(theirs, DeviceKey(GPU, "n1", "b"), "resource.k8s.io/v1")
+    rule["metadata"] |= {"uid": "theirs", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    session.rules = [rule] if other else []
+
+    build(session, "abc")()
+
+    assert session.made == made

@@ -1,12 +1,14 @@
 """What would fit without devices: their taint is tried on, the allocator decides, and all is as before."""
 
+from itertools import count
+
 import pytest
 
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Inventory
 from dra_operator.kinds.device_maintenance import read_maintenance
 from dra_operator.kinds.device_reservation import read_template
-from dra_operator.kinds.maintenance_cards import find_cards
+from dra_operator.kinds.maintenance_cards import Card, find_cards
 from dra_operator.kinds.maintenance_trial import Demand, find_misfit, make_claim, preview
 from dra_operator.kinds.selector import DeviceKey
 from dra_operator.ledger import Ledger
@@ -57,13 +59,14 @@ def test_claims_must_fit_beside_what_is_held_without_the_devices(held, devices, 
     """The reason is that of the engine, and the state is as before."""
     known = state(*held)
     before = remembered(known)
-    demand = Demand("ns/t", tuple([make_claim(TEMPLATE, "ns", index) for index in range(copies)]))
+    demand = Demand("ns/t", tuple([make_claim(TEMPLATE, "ns", "t", each + 1) for each in range(copies)]))
 
-    found = find_misfit(known, [DeviceKey(GPU, "n1", each) for each in devices], [demand])
+    found = find_misfit(known, {f"rule-{each}": DeviceKey(GPU, "n1", each) for each in devices}, [demand])
 
     assert found.startswith(said)
     assert bool(found) is bool(said)
     assert "maintenance" in found or not said
+    assert "~" not in found
     assert remembered(known) == before
 
 
@@ -89,5 +92,46 @@ def test_preview_says_who_is_hit_and_who_would_get_other_devices(held, said):
     }
     cards, _ = find_cards(read_maintenance(body), known)
 
-    assert preview(known, cards).startswith(said)
+    assert preview(known, cards, "dm").startswith(said)
     assert remembered(known) == before
+
+
+def test_rule_that_is_there_stays_as_it_is():
+    """A device whose rule the watch has brought is tried on as any other, and keeps it."""
+    known = state()
+    rule = {"deviceSelector": {"device": "a"}, "taint": {"key": "k", "effect": "NoSchedule"}}
+    known.inventory.put(read_object(manifest("DeviceTaintRule", "rule-a", rule)))
+    before = remembered(known)
+
+    find_misfit(known, {"rule-a": DeviceKey(GPU, "n1", "b")}, [])
+
+    assert remembered(known) == before
+
+
+def test_what_there_was_no_time_for_is_not_said_to_misfit():
+    """Time that is used up says nothing about devices."""
+    known = state([("n1", "a")])
+    seconds = count(0, 10)
+    known.explainer.allocator.clock = lambda: float(next(seconds))
+    demand = Demand("ns/t", (make_claim(TEMPLATE, "ns", "t", 1),))
+
+    found = find_misfit(known, {}, [demand])
+
+    assert found.startswith("ns/t: it was not decided if 1 copies would fit: ")
+
+
+def test_preview_of_very_many_devices_tries_the_first_that_are_held():
+    """The taints of thousands would hold up decisions; the text says how many were tried."""
+    known = state([("n1", "a")])
+    keys = [DeviceKey(GPU, "n1", f"d{number}") for number in range(600)]
+    cards = [
+        Card("rest", tuple(keys)),
+        Card("held", (DeviceKey(GPU, "n1", "a"),), claims=(("ns", "c0"),)),
+    ]
+
+    found = preview(known, cards, "dm")
+
+    assert (
+        found
+        == "601 devices, held by claims ns/c0; tried with 1 of the 601 devices; all would get other devices"
+    )

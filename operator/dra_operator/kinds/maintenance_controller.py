@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -27,15 +28,21 @@ from dra_operator.kinds.maintenance_plan import (
     MaintenancePlan,
     MaintenanceRule,
     Quiet,
+    name_rule,
     plan,
     read_rule,
 )
 from dra_operator.kinds.maintenance_status import MaintenanceResult, build_result
 from dra_operator.kinds.maintenance_trial import Demand, find_misfit, make_claim, preview
+from dra_operator.kinds.selector import DeviceKey
 from dra_operator.kinds.world import World, path
 
 _ASKED: Final = 8
 """By so many waiting claims at most the API server is asked: each may be refused for a reason of its own."""
+
+
+_TRIED_EVERY: Final = timedelta(seconds=30)
+"""So often at most it is tried again what did not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,15 @@ class _Fence:
 
 
 @dataclass(frozen=True, slots=True)
+class _Misfit:
+    """What did not fit at a moment, asked for devices and templates."""
+
+    at: datetime
+    question: tuple[object, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class MaintenanceController:
     """Reconciles maintenances, one at a time."""
 
@@ -55,6 +71,7 @@ class MaintenanceController:
     quiet_fenced: timedelta
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _fences: dict[str, _Fence] = field(default_factory=dict)
+    _misfits: dict[str, _Misfit] = field(default_factory=dict)
     _refused_by_others: set[str] = field(default_factory=set)
     """Rules, by uid, about which no dry run says anything: another policy refuses it first."""
 
@@ -76,9 +93,11 @@ class MaintenanceController:
         for forgotten in self._fences.keys() - uids:
             del self._fences[forgotten]
         self._refused_by_others.intersection_update(uids)
+        for ended in self._misfits.keys() - {each["metadata"]["uid"] for each in bodies}:
+            del self._misfits[ended]
         cards, claims = await self.world.ask(lambda state: find_cards(own, state))
         if own.preview is None and cards:
-            own = replace(own, preview=await self.world.ask(lambda state: preview(state, cards)))
+            own = replace(own, preview=await self.world.ask(lambda state: preview(state, cards, uid)))
         now = datetime.now(UTC).replace(microsecond=0)
         make_plan = partial(
             plan,
@@ -92,21 +111,47 @@ class MaintenanceController:
             api_version=served.api_version,
         )
         found = make_plan()
-        if found.beginning and own.spec.must_still_fit and (misfit := await self._find_misfit(found)):
+        if (
+            found.beginning
+            and own.spec.must_still_fit
+            and (misfit := await self._recall_misfit(found, listed, now))
+        ):
             found = make_plan(misfit=misfit)
         return await self._carry_out(found)
 
-    async def _find_misfit(self, found: MaintenancePlan) -> str:
+    async def _recall_misfit(self, found: MaintenancePlan, listed: Iterable[Body], now: datetime) -> str:
+        """Return what would not fit, as of a while ago if nothing else is to begin: a trial holds up decisions."""
+        own = found.maintenance
+        question = (found.begun, own.spec.must_still_fit)
+        known = self._misfits.get(own.uid)
+        if known is not None and known.question == question and now < known.at + _TRIED_EVERY:
+            return known.text
+        text = await self._find_misfit(found, listed)
+        self._misfits.pop(own.uid, None)
+        if text:
+            self._misfits[own.uid] = _Misfit(now, question, text)
+        return text
+
+    async def _find_misfit(self, found: MaintenancePlan, listed: Iterable[Body]) -> str:
         """Return what of `spec.mustStillFit` would not fit once the cards are out of service that are begun."""
-        demands = []
+        demands: list[Demand] = []
+        counts: Counter[str] = Counter()
         for each in found.maintenance.spec.must_still_fit:
             name = f"{each.namespace}/{each.resource_claim_template_name}"
             body = await self.world.find_template(each.namespace, each.resource_claim_template_name)
             if body is None:
                 return f"there is no ResourceClaimTemplate {name}"
-            made = [make_claim(read_template(body), each.namespace, index) for index in range(each.copies)]
+            template, before = read_template(body), counts[name]
+            counts[name] += each.copies
+            numbers = range(before + 1, counts[name] + 1)
+            made = [
+                make_claim(template, each.namespace, each.resource_claim_template_name, number)
+                for number in numbers
+            ]
             demands.append(Demand(name, tuple(made)))
-        return await self.world.ask(lambda state: find_misfit(state, found.begun, demands))
+        # What another maintenance began a moment ago, no watch may have brought.
+        devices = _read_devices(listed) | {name_rule(found.maintenance.uid, key): key for key in found.begun}
+        return await self.world.ask(lambda state: find_misfit(state, devices, demands))
 
     async def _find_fences(
         self, own: Maintenance, rules: Sequence[MaintenanceRule], now: datetime
@@ -199,6 +244,17 @@ class MaintenanceController:
 def _is_safe(own: Maintenance, rule: MaintenanceRule) -> bool:
     phases = [each.phase for each in own.entries if rule.device in each.keys]
     return bool(phases) and all(each == "Safe" for each in phases)
+
+
+def _read_devices(bodies: Iterable[Body]) -> dict[str, DeviceKey]:
+    """Return the devices of the rules of all maintenances, by the names of these."""
+    found = {}
+    for body in bodies:
+        for owner in body["metadata"].get("ownerReferences") or ():
+            rule = read_rule(body, owner["uid"])
+            if rule is not None and rule.device is not None:
+                found[rule.name] = rule.device
+    return found
 
 
 def _has_request(claim: ResourceClaim) -> bool:

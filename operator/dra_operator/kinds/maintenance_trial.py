@@ -5,26 +5,29 @@ kube-scheduler or the operator would find devices for it, as either may decide i
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dra_operator.allocator.decision import Allocated, Decider, claim_key
+from dra_operator.allocator.decision import Allocated, Decider, Failed, claim_key
 from dra_operator.api.names import MAINTENANCE_KEY
 from dra_operator.api.read import read_object
-from dra_operator.api.types import ResourceClaim, ResourceClaimStatus
+from dra_operator.api.types import DeviceTaintRule, ResourceClaim, ResourceClaimStatus
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.kinds.changes import first_lines, first_names
 from dra_operator.kinds.device_reservation import Template
 from dra_operator.kinds.maintenance_cards import Card
+from dra_operator.kinds.maintenance_plan import name_rule
 from dra_operator.kinds.selector import DeviceKey
 from dra_operator.kinds.world import State
 from dra_operator.ledger import Ledger
 
 _SECONDS: Final = 5.0
 """So long a trial may hold up decisions in all."""
-_NO_TIME: Final = "it could not be decided in the time that there is"
+_NO_TIME: Final = "there was no time left for it"
+_MOST_TRIED: Final = 500
+"""So many devices are tried on at most: each taint is derived anew, which takes a while for thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +38,43 @@ class Demand:
     claims: tuple[ResourceClaim, ...]
 
 
-def find_misfit(state: State, devices: Iterable[DeviceKey], demands: Iterable[Demand]) -> str:
-    """Return what would not fit beside all that is held, if devices were in maintenance, and why, or nothing."""
-    hit = set(devices)
-    with _tainted(state.inventory, hit):
-        trial = _Trial(state.explainer, state.ledger, _find_decider(state.inventory, hit))
+def find_misfit(state: State, devices: Mapping[str, DeviceKey], demands: Iterable[Demand]) -> str:
+    """Return what would not fit beside all that is held, if devices were in maintenance, and why, or nothing.
+
+    `devices` are by the names of their rules.
+    """
+    with _tainted(state.inventory, devices):
+        trial = _Trial(state.explainer, state.ledger, _find_decider(state.inventory, devices.values()))
         try:
             for demand in demands:
                 for number, claim in enumerate(demand.claims):
                     if (why := trial.decide(claim)) is not None:
-                        return f"{demand.template}: {number} of {len(demand.claims)} copies would fit: {why}"
+                        copies = len(demand.claims)
+                        if trial.is_undecided:
+                            return (
+                                f"{demand.template}: it was not decided if {copies} copies would fit: {why}"
+                            )
+                        return f"{demand.template}: {number} of {copies} copies would fit: {why}"
         finally:
             trial.withdraw()
     return ""
 
 
-def preview(state: State, cards: Sequence[Card]) -> str:
-    """Return what a maintenance of cards hits, and which of the claims would get other devices if they began anew."""
-    devices = {key for card in cards for key in card.devices}
+def preview(state: State, cards: Sequence[Card], uid: str) -> str:
+    """Return what a maintenance hits, and which of the claims would get other devices if they began anew.
+
+    `cards` are those of the maintenance that has a uid; of very many the first are tried.
+    """
+    count = len({key for card in cards for key in card.devices})
     names = sorted({name for card in cards for name in card.claims})
     if not names:
-        return f"{len(devices)} devices, which no claim holds"
-    held = f"{len(devices)} devices, held by claims {first_names(['/'.join(each) for each in names])}"
+        return f"{count} devices, which no claim holds"
+    held = f"{count} devices, held by claims {first_names(['/'.join(each) for each in names])}"
+    cards = _find_first([card for card in cards if card.claims]) if count > _MOST_TRIED else cards
+    devices = {name_rule(uid, key): key for card in cards for key in card.devices}
+    if len(devices) < count:
+        held = f"{held}; tried with {len(devices)} of the {count} devices"
+        names = sorted({name for card in cards for name in card.claims})
     claims = [claim for name in names if (claim := state.find_claim(name)) is not None]
     freed = {claim_key(claim) for claim in claims if claim.status.allocation is not None}
     ledger = Ledger(shares=state.ledger.shares, full_names=state.ledger.full_names)
@@ -66,22 +84,28 @@ def preview(state: State, cards: Sequence[Card]) -> str:
     allocator = state.explainer.allocator.for_copy(state.inventory, ledger)
     try:
         with _tainted(state.inventory, devices):
-            trial = _Trial(Explainer(allocator), ledger, _find_decider(state.inventory, devices))
-            stuck = [
-                f"{'/'.join(claim_key(claim))}: {why}"
-                for claim in claims
-                if (why := trial.decide(replace(claim, status=ResourceClaimStatus()))) is not None
-            ]
+            trial = _Trial(Explainer(allocator), ledger, _find_decider(state.inventory, devices.values()))
+            stuck, undecided = [], 0
+            for claim in claims:
+                why = trial.decide(replace(claim, status=ResourceClaimStatus()))
+                if why is not None and trial.is_undecided:
+                    undecided += 1
+                elif why is not None:
+                    stuck.append(f"{'/'.join(claim_key(claim))}: {why}")
     finally:
         allocator.release()
-    if not stuck:
+    if not stuck and not undecided:
         return f"{held}; all would get other devices"
-    return f"{held}; {len(claims) - len(stuck)} of {len(claims)} would get other devices, not {first_lines(stuck)}"
+    fitting = len(claims) - len(stuck) - undecided
+    told = f"{held}; {fitting} of {len(claims)} would get other devices"
+    told += f", of {undecided} it was not decided in the time that there is" if undecided else ""
+    return told + (f", not {first_lines(stuck)}" if stuck else "")
 
 
-def make_claim(template: Template, namespace: str, index: int) -> ResourceClaim:
-    """Return a claim as made of a template; no object has its name."""
-    metadata = {**template.metadata, "namespace": namespace, "name": f"~{template.uid}-{index}"}
+def make_claim(template: Template, namespace: str, name: str, number: int) -> ResourceClaim:
+    """Return a claim as made of a template of a name; `number` tells it from the others of that template."""
+    # No object has such a name, and whoever reads it knows what is meant.
+    metadata = {**template.metadata, "namespace": namespace, "name": f"copy {number} of {name}"}
     body = {
         "apiVersion": template.api_version,
         "kind": "ResourceClaim",
@@ -93,22 +117,35 @@ def make_claim(template: Template, namespace: str, index: int) -> ResourceClaim:
 
 
 @contextlib.contextmanager
-def _tainted(inventory: Inventory, devices: Iterable[DeviceKey]) -> Iterator[None]:
-    """Have devices tainted for a while."""
-    made = []
+def _tainted(inventory: Inventory, devices: Mapping[str, DeviceKey]) -> Iterator[None]:
+    """Have devices tainted for a while, by rules of the names that theirs have or will have."""
+    before: dict[str, DeviceTaintRule | None] = {}
     try:
-        for number, key in enumerate(devices):
-            # No object has such a name.
-            name = f"~trial-{number}"
+        for name, key in devices.items():
             chosen = {"driver": key.driver, "pool": key.pool, "device": key.name}
             spec = {"deviceSelector": chosen, "taint": {"key": MAINTENANCE_KEY, "effect": "NoSchedule"}}
             body = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": name}}
+            before[name] = inventory.rules.get(name)
             inventory.put(read_object({**body, "spec": spec}))
-            made.append(name)
         yield
     finally:
-        for name in made:
-            inventory.remove("DeviceTaintRule", name)
+        for name, rule in before.items():
+            if rule is None:
+                inventory.remove("DeviceTaintRule", name)
+            else:
+                inventory.put(rule)
+
+
+def _find_first(cards: Iterable[Card]) -> list[Card]:
+    """Return the first cards, of which the devices are few enough to be tried; one at least."""
+    found: list[Card] = []
+    count = 0
+    for card in cards:
+        count += len(card.devices)
+        if found and count > _MOST_TRIED:
+            break
+        found.append(card)
+    return found
 
 
 def _find_decider(inventory: Inventory, devices: Iterable[DeviceKey]) -> Decider:
@@ -125,7 +162,8 @@ def _find_decider(inventory: Inventory, devices: Iterable[DeviceKey]) -> Decider
 class _Trial:
     """Decides claims one after the other, each beside those before it, until its time is over.
 
-    `decider` is who says why one does not fit.
+    `decider` is who says why one does not fit; `is_undecided` says of the last one that its time, or the budget of the
+    search, was used up.
     """
 
     def __init__(self, explainer: Explainer, ledger: Ledger, decider: Decider) -> None:
@@ -133,13 +171,16 @@ class _Trial:
         self._deciders = sorted(Decider, key=lambda each: each is decider)
         self._ends_at = explainer.allocator.clock() + _SECONDS
         self._assumed: list[ResourceClaim] = []
+        self.is_undecided = False
 
     def decide(self, claim: ResourceClaim) -> str | None:
         """Let a claim count if it gets devices; else return why not."""
         allocator = self._explainer.allocator
+        self.is_undecided = False
         for decider in self._deciders:
             left = self._ends_at - allocator.clock()
             if left <= 0:
+                self.is_undecided = True
                 return _NO_TIME
             limits = replace(allocator.limits, seconds=left)
             decision = allocator.allocate([claim], decider=decider, limits=limits)
@@ -147,6 +188,7 @@ class _Trial:
                 self._ledger.assume(*claim_key(claim), decision.results[0])
                 self._assumed.append(claim)
                 return None
+            self.is_undecided |= isinstance(decision, Failed) and decision.kind == "aborted"
         (found,) = self._explainer.explain([claim], decision, decider=decider, limits=limits)
         return f"{found.reason}: {found.message}"
 
