@@ -1,0 +1,63 @@
+"""A plugin whose bytes are no messages, or that goes while it is asked, is an error of its own."""
+
+import asyncio
+
+import grpc
+import pytest
+
+from dra_bridge.plugins import PluginClient
+from dra_bridge.protocols import deviceplugin_pb2 as pb
+from dra_bridge.resources import PluginError
+
+
+class BrokenPlugin(grpc.GenericRpcHandler):
+    """Answers bytes that cannot be parsed, but for its second list; with `hangs` it does not answer."""
+
+    hangs = False
+
+    def service(self, details):
+        """Return who answers a call."""
+        if details.method.endswith("/ListAndWatch"):
+            return grpc.unary_stream_rpc_method_handler(self._list)
+        return grpc.unary_unary_rpc_method_handler(self._answer)
+
+    async def _list(self, _request, _context):
+        yield b"\xff"
+        yield pb.ListAndWatchResponse(devices=[pb.Device(ID="a", health="Healthy")]).SerializeToString()
+        await asyncio.sleep(100)
+
+    async def _answer(self, _request, _context):
+        await asyncio.sleep(100 if self.hangs else 0)
+        return b"\xff"
+
+
+def test_what_cannot_be_parsed_is_an_error_of_the_plugin(tmp_path):
+    """A list that is none is left out, and Allocate fails by a PluginError, also of a closed channel."""
+
+    async def run():
+        plugin, server, listed = BrokenPlugin(), grpc.aio.server(), asyncio.Queue()
+        server.add_generic_rpc_handlers((plugin,))
+        server.add_insecure_port(f"unix:{tmp_path / 'p.sock'}")
+        await server.start()
+        client = PluginClient(
+            "vendor.com/foo",
+            tmp_path / "p.sock",
+            pb.DevicePluginOptions(),
+            listed=lambda _, devices: listed.put_nowait(devices),
+            lost=lambda _: None,
+        )
+        following = asyncio.create_task(client.run())
+        (device,) = await asyncio.wait_for(listed.get(), 30)
+        assert device.id == "a"
+        with pytest.raises(PluginError, match="cannot be parsed"):
+            await client.allocate(["a"])
+        plugin.hangs = True
+        hanging = asyncio.create_task(client.allocate(["a"]))
+        await asyncio.sleep(0.1)
+        following.cancel()
+        for call in (hanging, client.allocate(["a"])):
+            with pytest.raises(PluginError, match="gone meanwhile"):
+                await call
+        await server.stop(0)
+
+    asyncio.run(run())
