@@ -3,7 +3,8 @@
 import pytest
 
 from dra_operator import Cluster, QuestionError
-from dra_operator.questions.gangs import explain_gang
+from dra_operator.pods.gang_assignment import GangAssigner, Undecided
+from dra_operator.questions.gangs import explain_gang, find_gang
 from gangfuzz.brute_force import count_most, find_fault, read_places
 from gangfuzz.world import make_world
 
@@ -300,6 +301,15 @@ def test_pods_with_extended_resources_are_not_decided():
     answer = explain_gang(load(gpu, node("n1"), pod_group(), pod("p0"), asking), GROUP)
 
     assert (answer.state, answer.conclusion, answer.fitting) == ("undecided", "cannot say", 1)
+
+
+def test_pods_without_claims_are_undecided_after_a_number_of_steps():
+    """A search for pods of different CPU, none with a claim, ends by its steps as any other."""
+    pods = [pod(f"p{number}", cpu=f"{1000 + 37 * number}m") for number in range(15)]
+    nodes = [node(f"n{number}", cpu="3700m") for number in range(5)]
+    state, gang = find_gang(load(*nodes, *pods, pod_group()), GROUP)
+    found = GangAssigner(state.allocators, state.placement, steps=500).assign(gang)
+    assert isinstance(found, Undecided)
 
 
 def test_groups_of_groups_are_refused():

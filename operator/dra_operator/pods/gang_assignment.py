@@ -23,7 +23,7 @@ from dra_operator.pods.objects import ObjectRecord
 from dra_operator.pods.placement import PodPlacement
 
 STEPS: Final = 20_000
-"""Attempts on one node that an assignment may take."""
+"""Attempts, checks of one node and nodes of the search that an assignment may take."""
 _LIMITS: Final = Limits(steps=200_000)
 """Of each attempt: no time, so that the same gang gets the same answer."""
 _Vector: TypeAlias = tuple[int, ...]
@@ -294,6 +294,7 @@ class _Packing:
                 break
             if (node, remaining) in self._failed:
                 break
+            self._count_step()
             if sum(map(bool, remaining)) == 1:
                 vector = next(self._vectors(node, remaining))
                 chosen.append((node, vector))
@@ -383,6 +384,7 @@ class _Packing:
     def _fits(self, node: int, vector: _Vector) -> bool:
         found = self._known.get((node, vector))
         if found is None:
+            self._count_step()
             units = self._units_of(vector)
             found = self._known[node, vector] = self._suit_together(node, units) and (
                 not (claims := _claims_of(units)) or self._attempt(claims, 1 << node) is not None
@@ -407,15 +409,19 @@ class _Packing:
         self, claims: Sequence[ResourceClaim], nodes: int
     ) -> tuple[str, Sequence[AllocationResult]] | None:
         """Return the first of some nodes on which claims fit, and what they get. Raises _TooManyAttemptsError."""
-        if self.left[0] <= 0:
-            raise _TooManyAttemptsError
-        self.left[0] -= 1
+        self._count_step()
         decision = self.allocator.allocate_for_pod(
             claims, ~nodes, decider=self.allocator.decider, limits=_LIMITS
         )
         if isinstance(decision, Failed) and decision.kind == "aborted":
             raise _TooManyAttemptsError
         return (decision.node, decision.results) if isinstance(decision, Allocated) else None
+
+    def _count_step(self) -> None:
+        """Count one step. Raises _TooManyAttemptsError."""
+        if self.left[0] <= 0:
+            raise _TooManyAttemptsError
+        self.left[0] -= 1
 
     # --- results
 
