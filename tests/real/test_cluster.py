@@ -8,7 +8,7 @@ import pytest
 
 import factories
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.names import FINALIZER
+from dra_operator.api.names import FINALIZER, GROUP
 from dra_operator.api.read import read_object
 from dra_operator.cluster import writes
 from dra_operator.cluster.credentials import load_access
@@ -103,10 +103,10 @@ async def until(condition):
 
 
 async def test_newest_versions_are_discovered(session):
-    """Kubernetes 1.37 serves all kinds in v1."""
+    """Kubernetes 1.37 serves its kinds in the newest versions; ours are not installed here."""
     found = await served(session, KINDS)
 
-    newest = {name: kind.versions[0] for name, kind in KINDS.items()}
+    newest = {name: kind.versions[0] for name, kind in KINDS.items() if kind.group != GROUP}
     assert {name: kind.version for name, kind in found.items()} == newest
 
 

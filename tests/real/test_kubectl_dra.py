@@ -339,8 +339,8 @@ UNDER_THE_CURSOR = {
 
 
 def test_plugins_of_k9s_run(plane, workloads, tmp_path):
-    """Each command of examples/k9s, as k9s fills it in for an object of each of its scopes, has an answer."""
-    plugins = yaml.safe_load((PAGE.parents[1] / "examples" / "k9s" / "plugins.yaml").read_text())["plugins"]
+    """Each command of docs/k9s, as k9s fills it in for an object of each of its scopes, has an answer."""
+    plugins = yaml.safe_load((PAGE.parent / "k9s" / "plugins.yaml").read_text())["plugins"]
     path = f"{plane.programs.kubectl.parent}:{Path(sys.executable).parent}:/usr/bin:/bin"
     environment = {"PATH": path, "HOME": str(tmp_path), "KUBECONFIG": str(plane.admin_kubeconfig)}
     context = plane.kubectl("config", "current-context").strip()
