@@ -741,7 +741,7 @@ def _find_unknown_requests(view: _View) -> Iterator[Finding]:
 
 
 _STUCK: Final = (
-    ("AllocationPolicy", "Fenced", "False", 0, "install the component ownership, or apply it anew"),
+    ("AllocationPolicy", "Fenced", "False", 0, "do that; without the policy install the component ownership"),
     ("AllocationPolicy", "Settled", "False", HANGING_SECONDS, "see what Fenced says of its rules"),
     ("AllocationPolicy", "Releasing", "True", UNRESERVED_SECONDS, "end these claims"),
     ("DeviceReservation", "Lost", "True", 0, "delete the claim, or set spec.ifLost to Replace"),
