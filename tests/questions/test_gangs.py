@@ -154,6 +154,26 @@ def test_the_next_pod_is_explained_beside_those_that_fit():
     assert [each.text for each in answer.changes] == ["it had 1 pod"]
 
 
+def test_pod_without_claims_that_no_node_has_room_for():
+    """It is told of the nodes, and not that it would fit by itself."""
+    answer = explain_gang(load(node("n1"), pod_group(2), pod("p0"), pod("p1", cpu="100")), GROUP)
+
+    assert (answer.state, answer.fitting, answer.failing) == ("waits", 1, "p1")
+    assert answer.reason == "NodeUnsuitable"
+    assert "the pod can run on no node" in answer.message
+
+
+def test_pods_that_run_in_two_racks_already_are_the_reason():
+    """Both are counted, and the next one waits because of them, not of itself."""
+    pods = [pod("p0", nodeName="n1"), pod("p1", nodeName="n2"), pod("p2")]
+    cluster = load(node("n1", "r1"), node("n2", "r2"), pod_group(3, **in_racks()), *pods)
+
+    answer = explain_gang(cluster, GROUP)
+
+    assert (answer.state, answer.fitting, answer.failing) == ("waits", 2, "p2")
+    assert "the 2 pods that run have not the same" in answer.message
+
+
 @pytest.mark.parametrize(("nodes", "state", "fitting"), [(18, "fits", 16), (15, "waits", 15)])
 def test_sixteen_pods_of_whole_nodes_with_a_channel_each(nodes, state, fitting):
     """Each takes a node with four GPUs and a channel, so as many fit as there are nodes."""

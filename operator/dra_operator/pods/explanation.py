@@ -291,7 +291,7 @@ class _Attempt:
         causes = {**elsewhere, **causes}
         if not claims:
             node = next((name for name in sorted(nodes) if name not in causes), "")
-            return _fitting(node) if node else _no_node(obstacles)
+            return _fitting(node) if node else explain_no_node(obstacles)
         usable = self.explainer.node_set(causes)
         decision = usable.decide(claims.values())
         if isinstance(decision, Allocated):
@@ -541,7 +541,8 @@ def _fitting(node: str) -> PodExplanation:
     return PodExplanation(Reason.NOT_SCHEDULED, text, node=node)
 
 
-def _no_node(obstacles: Mapping[str, Obstacle]) -> PodExplanation:
+def explain_no_node(obstacles: Mapping[str, Obstacle]) -> PodExplanation:
+    """Return that a pod can run on no node, and how many nodes each condition keeps it from."""
     text = f"the pod can run on no node: {count_obstacles(obstacles)}" if obstacles else "there are no nodes"
     return PodExplanation(Reason.NODE_UNSUITABLE if obstacles else Reason.NO_NODES, text)
 

@@ -19,9 +19,10 @@ from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claims import is_over
 from dra_operator.pods.entries import resolve_entries
-from dra_operator.pods.explanation import PodExplainer
+from dra_operator.pods.explanation import PodExplainer, explain_no_node
 from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, Member, Undecided
 from dra_operator.pods.gang_match import GangMatch
+from dra_operator.pods.node_fit import Obstacle
 from dra_operator.pods.nodes import usable
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.pods.workloads import part
@@ -359,8 +360,12 @@ class _GangQuestion:
         self, domain: str | None = None, value: AttributeValue | None = None
     ) -> tuple[int, Assignment | None]:
         """Return how many of the first members fit together, fewer than all, and where: by halving."""
-        low, best = 0, None
-        high = len(self.gang.members)
+        members = self.gang.members
+        # Those that run do so, whatever they have in common; they come first.
+        low = sum(1 for each in members if each.node) if domain is None and value is None else 0
+        ran = self.assigner.assign(self.gang.first(low)) if low else None
+        best = ran if isinstance(ran, Assignment) else None
+        high = len(members)
         while high - low > 1:
             middle = (low + high) // 2
             found = self.assigner.assign(self.gang.first(middle), domain, value)
@@ -396,6 +401,9 @@ class _GangQuestion:
         member = self.gang.members[number]
         if member.problem is not None:
             return member.problem
+        if number and found is None and (common := self._in_common()):
+            text = f"the {number} pods that run have not the same {common} as it is"
+            return Explanation(Reason.CLAIMS_DO_NOT_FIT_TOGETHER, text)
         with self.state.trial():
             results: Mapping[ClaimKey, AllocationResult] = {} if found is None else found.results
             for key, result in results.items():
@@ -424,19 +432,28 @@ class _GangQuestion:
             member.decider,
             limits=Limits(),
         )
-        why = explainer.explain(member.pod.obj, self.state.placement.requirements(member.pod))
+        requirements = self.state.placement.requirements(member.pod)
+        why = explainer.explain(member.pod.obj, requirements)
+        if why is None and not self._suitable(obstacles := self.state.pods.find_obstacles(requirements)):
+            # Without claims nothing else keeps it.
+            why = explain_no_node(obstacles)
         if why is not None and not why.node:
             return Explanation(why.reason, why.message)
         on = f"fits on node {why.node}" if why is not None else "fits by itself"
-        common = [
-            name for name in (self.gang.topology, self.gang.match and self.gang.match.attribute) if name
-        ]
-        if common:
+        if common := self._in_common():
             return Explanation(
-                Reason.CLAIMS_DO_NOT_FIT_TOGETHER,
-                f"it {on}, but not with the same {' and '.join(common)} as the others",
+                Reason.CLAIMS_DO_NOT_FIT_TOGETHER, f"it {on}, but not with the same {common} as the others"
             )
         return Explanation(Reason.CLAIMS_DO_NOT_FIT_TOGETHER, f"it {on}, but not together with the others")
+
+    def _in_common(self) -> str:
+        """Return what all members are to have in common, if anything."""
+        names = (self.gang.topology, self.gang.match and self.gang.match.attribute)
+        return " and ".join(name for name in names if name)
+
+    def _suitable(self, obstacles: Mapping[str, Obstacle]) -> bool:
+        """Return whether a node is left beside those with obstacles."""
+        return any(name not in obstacles for name in self.state.inventory.nodes)
 
     def _try_values(self) -> Iterator[ValueAnswer]:
         """Yield how many would fit with each of the values with most free devices."""
