@@ -7,6 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -14,6 +15,7 @@ import version_table
 from controlplane.serving import EMULATED
 from dra_operator.api.versions import VERSIONS
 from dra_operator.cli.commands import app
+from dra_operator.cli.kubectl.commands import app as kubectl_dra
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path for where in ("*.md", "docs/*.md", "[a-z]*/README.md") for path in ROOT.glob(where))
@@ -79,6 +81,20 @@ def test_each_command_that_a_page_names_is_there(page):
 
     assert set(re.findall(r"(?:^|`|bin/)dra-operator ([a-z]+)", text, re.MULTILINE)) <= set(COMMANDS)
     assert set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE)) <= set(targets)
+
+
+@each_page
+def test_each_option_of_kubectl_dra_that_a_page_gives_is_there(page):
+    """A verb of `kubectl dra` in backticks or in a block of code has each of the options behind it."""
+    text = page.read_text(encoding="utf-8")
+    wrong = []
+    for verb, rest in re.findall(r"(?:^|`|\$ )kubectl[ -]dra ([a-z]+)([^`|\n]*)", text, re.MULTILINE):
+        command = kubectl_dra.get_command(click.Context(kubectl_dra), verb)
+        # Pages also say which verbs are gone.
+        known = {name for param in command.params for name in param.opts} if command else set()
+        used = re.findall(r"(?<=\s)--?[a-z][\w-]*", rest)
+        wrong += [f"{verb} {each}" for each in used if each not in {*known, "--help"}]
+    assert wrong == []
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,12 @@ from dra_bridge.protocols import podresources_pb2_grpc as services
 POLL_SECONDS: Final = 1.0
 """The service cannot be watched."""
 _ANSWER_SECONDS: Final = 5.0
-_OPTIONS: Final = (
+CHANNEL: Final = (
     ("grpc.max_receive_message_length", 16 * 2**20),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.initial_reconnect_backoff_ms", 100),
 )
+"""The options of a channel to a socket of this node: who has gone may be back at once."""
 
 HeldDevices = Mapping[str, frozenset[str]]
 """The IDs that containers hold, by resource name."""
@@ -35,7 +36,7 @@ class DeviceManagerClient:
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
-        self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS)
+        self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=CHANNEL)
         self._stub = services.PodResourcesListerStub(self._channel)
 
     async def held(self) -> HeldDevices:

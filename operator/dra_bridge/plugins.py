@@ -14,6 +14,7 @@ import grpc
 import structlog
 
 from dra_bridge.cdi import Answer, read_answer
+from dra_bridge.device_manager import CHANNEL
 from dra_bridge.devices import PluginDevice, problem_of_resource, read_devices
 from dra_bridge.protocols import deviceplugin_pb2 as pb
 from dra_bridge.protocols import deviceplugin_pb2_grpc as services
@@ -27,15 +28,9 @@ OPTIONS_SECONDS: Final = 10.0
 ALLOCATE_SECONDS: Final = 30.0
 """The kubelet waits 45 seconds for a claim to be prepared; the reason must reach the pod before that."""
 RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 5.0)
-MESSAGE_BYTES: Final = 16 * 2**20
 _ENDPOINT: Final = re.compile(r"[\w.-]+", re.ASCII)
-_CHANNEL: Final = (
-    ("grpc.max_receive_message_length", MESSAGE_BYTES),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    # Sockets of plugins with the same path are not the same plugin.
-    ("grpc.use_local_subchannel_pool", 1),
-)
+# Sockets of plugins with the same path are not the same plugin.
+_CHANNEL: Final = (*CHANNEL, ("grpc.use_local_subchannel_pool", 1))
 
 Listed = Callable[["PluginClient", tuple[PluginDevice, ...]], None]
 Lost = Callable[["PluginClient"], None]

@@ -23,7 +23,9 @@ def check(seed: str, _arguments: argparse.Namespace, counts: Counts) -> list[obj
         problems.append(f"undecided: {answer.partial}")
     if answer.fitting != most:
         problems.append(f"{answer.fitting} of {len(world.pods)} fit by the library, {most} by brute force")
-    if len(answer.pods) == answer.fitting and (fault := find_fault(world, read_places(world, answer))):
+    if len(answer.pods) != answer.fitting:
+        problems.append(f"{answer.fitting} fit, and {len(answer.pods)} have a node")
+    elif fault := find_fault(world, read_places(world, answer)):
         problems.append(f"the assignment has {fault}")
     is_enough = most >= min(world.at_least or len(world.pods), len(world.pods))
     if (answer.state == "fits") is not is_enough:

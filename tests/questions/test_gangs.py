@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator import Cluster, QuestionError
-from dra_operator.pods.gang_assignment import GangAssigner, Undecided
+from dra_operator.pods.gang_assignment import GangAssigner, NoDecision
 from dra_operator.questions.gangs import explain_gang, find_gang
 from gangfuzz.brute_force import count_most, find_fault, read_places
 from gangfuzz.world import make_world
@@ -329,7 +329,7 @@ def test_pods_without_claims_are_undecided_after_a_number_of_steps():
     nodes = [node(f"n{number}", cpu="3700m") for number in range(5)]
     state, gang = find_gang(load(*nodes, *pods, pod_group()), GROUP)
     found = GangAssigner(state.allocators, state.placement, steps=500).assign(gang)
-    assert isinstance(found, Undecided)
+    assert isinstance(found, NoDecision)
 
 
 def test_groups_of_groups_are_refused():

@@ -50,6 +50,8 @@ DEFAULT_SCHEDULER = "default-scheduler"
 """Who places a pod that names nobody."""
 ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
 """Label of a namespace whose claims may ask for admin access, with the value `true`."""
+POD_GROUP_WORDS: Final = ("podgroup", "podgroups", "podgroup.scheduling.k8s.io")
+"""What a PodGroup may be called, as by kubectl."""
 GANG_ANNOTATION: Final = "dra-operator.io/gang"
 """On pods: those of a namespace that have the same value are a gang."""
 GANG_MATCH_ANNOTATION: Final = "dra-operator.io/gang-match"

@@ -8,7 +8,9 @@ Source: docs/operator.md, "Devices that are ours"; k8s.io/api/admissionregistrat
 import json
 import re
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,10 +85,16 @@ def policy_for_pools(username: str, pools: Iterable[tuple[str, str | None]]) -> 
 
 def _read_published(file: str, username: str) -> list[Body]:
     """Return the objects of a file of manifests/components/ownership, for another user of the operator."""
-    objects = list(yaml.safe_load_all(Path(__file__).with_name(file).read_text(encoding="utf-8")))
+    objects = deepcopy(_load_published(file))
     others = objects[0]["spec"]["matchConditions"][1]
     others["expression"] = others["expression"].replace(json.dumps(OPERATOR), json.dumps(username))
     return objects
+
+
+@cache
+def _load_published(file: str) -> list[Body]:
+    """Return the objects of a file, which nobody changes: the fence is read every few seconds, in the loop."""
+    return list(yaml.safe_load_all(Path(__file__).with_name(file).read_text(encoding="utf-8")))
 
 
 def fenced(policy: Mapping[str, Any], binding: Mapping[str, Any]) -> RulesFence | PoolsFence | None:
@@ -245,8 +253,7 @@ async def read_maintenance_fence(session: ApiSession) -> str:
 
     Nothing if it is not installed as published, or that is not known.
     """
-    path = Path(__file__).with_name("maintenance_policy.yaml")
-    policy, binding = yaml.safe_load_all(path.read_text(encoding="utf-8"))
+    policy, binding = _load_published("maintenance_policy.yaml")
     try:
         found = [await session.request("GET", where + MAINTENANCE_POLICY) for where in _PATHS.values()]
     except (ApiError, ApiUnreachable):

@@ -39,8 +39,6 @@ from dra_operator.kinds.world import World, path
 
 _ASKED: Final = 8
 """By so many waiting claims at most the API server is asked: each may be refused for a reason of its own."""
-
-
 _TRIED_EVERY: Final = timedelta(seconds=30)
 """So often at most it is tried again what did not fit."""
 

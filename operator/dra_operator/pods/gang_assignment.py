@@ -78,13 +78,13 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Undecided:
-    """No assignment was found, and not that there is none."""
+class NoDecision:
+    """Neither an assignment was found, nor that there is none; the message says why."""
 
     message: str
 
 
-Found: TypeAlias = Assignment | Undecided | None
+Found: TypeAlias = Assignment | NoDecision | None
 
 
 class _TooManyAttemptsError(Exception):
@@ -134,14 +134,14 @@ class GangAssigner:
         waiting = [each for each in gang.members if not each.node]
         deciders = {each.decider for each in waiting if each.claims}
         if len(deciders) > 1:
-            return Undecided("only some of its pods have the operator's gate: they are not decided together")
+            return NoDecision("only some of its pods have the operator's gate: they are not decided together")
         allocator = self.allocators[next(iter(deciders), Decider.KUBE_SCHEDULER)]
         allocator.refresh()
-        undecided: Undecided | None = None
-        left = [self.steps]
+        undecided: NoDecision | None = None
+        is_local, left = has_local_devices(allocator.inventory), [self.steps]
         for name in self.domains(gang) if domain is None else [domain]:
             for chosen, claims in self._narrowed(gang, value):
-                packing = _Packing(self, allocator, gang, waiting, claims, name, left)
+                packing = _Packing(self, allocator, gang, waiting, claims, name, is_local, left)
                 found = packing.solve()
                 if isinstance(found, Assignment):
                     return replace(found, domain=name, value=chosen)
@@ -174,7 +174,11 @@ class _Unit:
 
 @dataclass(slots=True)
 class _Packing:
-    """The search for one domain and one value of the match."""
+    """The search for one domain and one value of the match.
+
+    `is_local`: each pool is of one node, so members that share a claim go to one node. `left` are the steps that are
+    left, also to the searches after this one.
+    """
 
     assigner: GangAssigner
     allocator: Allocator
@@ -182,6 +186,7 @@ class _Packing:
     waiting: list[Member]
     claims: list[tuple[ResourceClaim, ...]]
     domain: str
+    is_local: bool
     left: list[int]
     _kinds: list[list[_Unit]] = field(default_factory=list)
     _suits: list[int] = field(default_factory=list)
@@ -203,9 +208,9 @@ class _Packing:
         except (FatalError, _ShortError):
             return None
         except _TooManyAttemptsError:
-            return Undecided(f"not decided within {self.assigner.steps:,} attempts")
+            return NoDecision(f"not decided within {self.assigner.steps:,} attempts")
         if self._conflict:
-            return Undecided(
+            return NoDecision(
                 "its members would share devices that several nodes see, and not all ways were tried"
             )
         return None
@@ -214,8 +219,9 @@ class _Packing:
 
     def _prepare(self) -> None:
         by_signature: dict[Hashable, list[_Unit]] = {}
+        users = Counter(claim_key(claim) for claims in self.claims for claim in claims)
         for unit in self._units():
-            by_signature.setdefault(self._signature(unit), []).append(unit)
+            by_signature.setdefault(self._signature(unit, users), []).append(unit)
         # Kinds that ask for most come first: they have the fewest nodes.
         self._kinds = sorted(
             by_signature.values(), key=lambda units: -sum(map(_size, units[0].claims.values()))
@@ -225,21 +231,22 @@ class _Packing:
 
     def _units(self) -> list[_Unit]:
         units: list[_Unit] = []
-        is_local = has_local_devices(self.allocator.inventory)
         for number, claims in enumerate(self.claims):
             own = {claim_key(claim): claim for claim in claims}
             new = _Unit([number], own)
-            joined = [each for each in units if is_local and own.keys() & each.claims.keys()]
+            joined = [each for each in units if self.is_local and own.keys() & each.claims.keys()]
             for each in joined:
                 units.remove(each)
                 new = _Unit(sorted(each.members + new.members), {**each.claims, **new.claims})
             units.append(new)
         return sorted(units, key=lambda unit: unit.members)
 
-    def _signature(self, unit: _Unit) -> Hashable:
-        """Return what equal units have in common; of a claim that others share the claim itself."""
-        counts = Counter(claim_key(claim) for claims in self.claims for claim in claims)
-        shared = tuple([key for key in unit.claims if counts[key] > 1 and len(unit.members) == 1])
+    def _signature(self, unit: _Unit, users: Mapping[ClaimKey, int]) -> Hashable:
+        """Return what equal units have in common; of a claim that others share the claim itself.
+
+        `users` says how many members have each claim.
+        """
+        shared = tuple([key for key in unit.claims if users[key] > 1 and len(unit.members) == 1])
         plans = tuple([self.allocator.plan(claim).signature for claim in unit.claims.values()])
         placement = self.assigner.placement
         pods = tuple(
@@ -341,10 +348,8 @@ class _Packing:
             after = hosts[-1] + 1 if hosts else 0
             mask = self._suits[kind] >> after << after
             hosts.append(self._first_host(kind, mask))
-        if hosts[-1] < start:
-            # The last one, -1, stands for none.
-            return next((node for node in hosts if node >= start), None)
-        return next(node for node in hosts if node >= start)
+        # The last one may be -1, which stands for none.
+        return next((node for node in hosts if node >= start), None)
 
     def _first_host(self, kind: int, mask: int) -> int:
         claims = [*self._kinds[kind][0].claims.values()]
@@ -386,8 +391,10 @@ class _Packing:
         if found is None:
             self._count_step()
             units = self._units_of(vector)
-            found = self._known[node, vector] = self._suit_together(node, units) and (
-                not (claims := _claims_of(units)) or self._attempt(claims, 1 << node) is not None
+            found = self._known[node, vector] = (
+                all(suits >> node & 1 for suits, number in zip(self._suits, vector, strict=True) if number)
+                and self._suit_together(node, units)
+                and (not (claims := _claims_of(units)) or self._attempt(claims, 1 << node) is not None)
             )
         return found
 
@@ -395,10 +402,7 @@ class _Packing:
         return [unit for units, number in zip(self._kinds, vector, strict=True) for unit in units[:number]]
 
     def _suit_together(self, node: int, units: Sequence[_Unit]) -> bool:
-        """Return whether what some units request fits on a node, claims aside."""
-        for kind in range(len(self._kinds)):
-            if self._kinds[kind][0] in units and not self._suits[kind] >> node & 1:
-                return False
+        """Return whether what some units request fits on a node that suits each, claims aside."""
         placement = self.assigner.placement
         members = [each for unit in units for each in self._members(unit)]
         asked = [(_pod_key(each), placement.requirements(each.pod)) for each in members]

@@ -756,9 +756,9 @@ _ENDED: Final = ("Expiring", "Expired")
 
 def _find_stuck_objects(view: _View) -> Iterator[Finding]:
     """Yield the objects of the project's own kinds that wait for something which does not come by itself."""
-    state = view.state
+    state, own = view.state, {each.kind for each in OWN_KINDS}
     for (kind, namespace, name), body in sorted(state.objects.bodies.items()):
-        if kind not in {each.kind for each in OWN_KINDS}:
+        if kind not in own:
             continue
         metadata, status = part(body, "metadata"), part(body, "status")
         age = age_of(metadata.get("creationTimestamp"), state.now)

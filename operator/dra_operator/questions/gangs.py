@@ -13,14 +13,20 @@ from dra_operator.allocator import Allocated, Decider, Explanation, Limits, Reas
 from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import extended_resources
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.api.names import GANG_ANNOTATION, GANG_MATCH_ANNOTATION, GANG_TOPOLOGY_ANNOTATION, GATE
+from dra_operator.api.names import (
+    GANG_ANNOTATION,
+    GANG_MATCH_ANNOTATION,
+    GANG_TOPOLOGY_ANNOTATION,
+    GATE,
+    POD_GROUP_WORDS,
+)
 from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claims import is_over
 from dra_operator.pods.entries import resolve_entries
 from dra_operator.pods.explanation import PodExplainer, explain_no_node
-from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, Member, Undecided
+from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, Member, NoDecision
 from dra_operator.pods.gang_match import GangMatch
 from dra_operator.pods.node_fit import Obstacle
 from dra_operator.pods.nodes import usable
@@ -41,7 +47,6 @@ from dra_operator.questions.partial import DECISION, find_decision_kinds, find_u
 from dra_operator.questions.state import ClusterState
 
 MOST_VALUES: Final = 10
-GROUP_WORDS: Final = ("podgroup", "podgroups", "podgroup.scheduling.k8s.io")
 _ONE_BY_ONE: Final = "kube-scheduler, which places them one by one and revisits no choice, {} not find it"
 _NO_GROUP_DEVICES: Final = Explanation(
     Reason.NOT_SCHEDULED, "it asks for devices by the name of a resource, which is not decided for gangs"
@@ -116,7 +121,7 @@ def find_gang(state: ClusterState, subject: Subject, copies: int | None = None) 
         word, _, rest = subject.partition("/")
         namespace, _, name = rest.rpartition("/")
         namespace = namespace or DEFAULT_NAMESPACE
-        if word.lower() in GROUP_WORDS:
+        if word.lower() in POD_GROUP_WORDS:
             return state, _gang_of_group(state, namespace, name)
         record = state.find_record("Pod", namespace, name) if word.lower() in ("pod", "pods") else None
         if record is not None and (found := gang_of_pod(state, record)) is not None:
@@ -296,13 +301,13 @@ class _GangQuestion:
     state: ClusterState
     gang: Gang
     assigner: GangAssigner
-    _undecided: list[Undecided] = field(default_factory=list)
+    _undecided: list[NoDecision] = field(default_factory=list)
 
     def answer(self) -> GangAnswer:
         gang = self.gang
         size = len(gang.members)
         if any(each.problem is _NO_GROUP_DEVICES for each in gang.members):
-            self._undecided.append(Undecided(_NO_GROUP_DEVICES.message))
+            self._undecided.append(NoDecision(_NO_GROUP_DEVICES.message))
         at_least = min(gang.at_least, size) or size
         missing = self._find_missing()
         if all(each.node for each in gang.members):
@@ -353,7 +358,7 @@ class _GangQuestion:
         return tuple(DECISION.find_missing(self.state.unread, kinds))
 
     def _keep_undecided(self, found: object) -> None:
-        if isinstance(found, Undecided):
+        if isinstance(found, NoDecision):
             self._undecided.append(found)
 
     def _find_most(

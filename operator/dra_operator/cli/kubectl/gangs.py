@@ -8,8 +8,6 @@ from dra_operator.cli.kubectl.tables import Column, Style, count, listing, sente
 if TYPE_CHECKING:
     from dra_operator.questions.gangs import GangAnswer
 
-GROUP_WORDS: Final = ("podgroup", "podgroups", "podgroup.scheduling.k8s.io")
-"""What a PodGroup may be called."""
 _STATES: Final = {"fits": "fits", "runs": "runs", "waits": "does not fit", "undecided": "is not decided"}
 
 

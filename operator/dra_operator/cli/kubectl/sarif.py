@@ -6,6 +6,8 @@ Source: Static Analysis Results Interchange Format 2.1.0, https://docs.oasis-ope
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -16,6 +18,7 @@ import yaml
 from dra_operator._version import __version__
 from dra_operator.pods.objects import Place
 from dra_operator.questions.documents import UNREADABLE
+from dra_operator.questions.manifests import BoundedLoader
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _MESSAGE: Final = re.compile(
@@ -24,7 +27,7 @@ _MESSAGE: Final = re.compile(
 )
 """What stands before a problem of a file: place and field. Source: `Place.__str__`."""
 _STEP: Final = re.compile(r"\[(\d+)\]|[^.\[\]]+")
-_SEPARATOR: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+_SEPARATOR: Final = re.compile(r"---(?=\s|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +92,11 @@ def find_message_location(message: str) -> Location | None:
 
 def _find_line(file: str, first: int, path: str) -> int:
     """Return the line of a field in the document that begins at a line, or of the last step to it that is there."""
+    if not path:
+        return first
     try:
-        text = Path(file).read_text(encoding="utf-8")
-        lines = text.splitlines(keepends=True)
-        document = _SEPARATOR.split("".join(lines[first - 1 :]).removeprefix("---"))[0]
-        node = yaml.compose(document, Loader=yaml.SafeLoader)
-    except (*UNREADABLE, UnicodeDecodeError, yaml.YAMLError):
+        node = yaml.compose(_read_document(file, first), Loader=BoundedLoader)
+    except (*UNREADABLE, UnicodeDecodeError, RecursionError, yaml.YAMLError):
         return first
     line = 0
     for step in _STEP.finditer(path):
@@ -110,3 +112,16 @@ def _find_line(file: str, first: int, path: str) -> int:
             case _:
                 break
     return first + line
+
+
+def _read_document(file: str, first: int) -> str:
+    """Return the document of a file that begins at a line. Raises OSError, UnicodeDecodeError."""
+    begin, *others = _read_lines(file)[first - 1 :] or [""]
+    rest = takewhile(lambda line: not _SEPARATOR.match(line), others)
+    return begin.removeprefix("---") + "".join(rest)
+
+
+@lru_cache(maxsize=1)
+def _read_lines(file: str) -> list[str]:
+    """Return the lines of a file: findings come file by file, and there may be many in one."""
+    return Path(file).read_text(encoding="utf-8").splitlines(keepends=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from dra_operator.api.names import POD_GROUP_WORDS
 from dra_operator.cli.kubectl.answering import (
     CANNOT_SAY,
     CODES,
@@ -16,7 +17,7 @@ from dra_operator.cli.kubectl.answering import (
     verb,
 )
 from dra_operator.cli.kubectl.completion import complete_subjects
-from dra_operator.cli.kubectl.gangs import GROUP_WORDS, gang_lines
+from dra_operator.cli.kubectl.gangs import gang_lines
 from dra_operator.cli.kubectl.options import option
 from dra_operator.cli.kubectl.subjects import (
     COPIED,
@@ -91,7 +92,7 @@ def app(question: Question, *, subject: str, no_changes: bool, without: tuple[st
         from dra_operator.questions.workload_pods import explain_workload
 
         return _workload(question, explain_workload(remove(question, without), *asked, effort), subject)
-    if subject.partition("/")[0].lower() in GROUP_WORDS:
+    if subject.partition("/")[0].lower() in POD_GROUP_WORDS:
         return _group(question, remove(question, without), subject)
     text = _named(question, subject)
     unread = question.cluster.unread
