@@ -34,6 +34,7 @@ OWN_KINDS = (
     Kind("DeviceMaintenance", "devicemaintenances", GROUP, False, (GROUP_VERSION,)),
 )
 """The project's own kinds (docs/kinds.md)."""
+OWN_NAMES = tuple(kind.kind for kind in OWN_KINDS)
 _RESOURCE_VERSIONS = ("v1", "v1beta2", "v1beta1")
 
 EVENT = Kind("Event", "events", CORE_GROUP, True, ("v1",))

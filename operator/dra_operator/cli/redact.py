@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dra_operator.api.convert import Body
-from dra_operator.api.kinds import OWN_KINDS
+from dra_operator.api.kinds import OWN_NAMES
 from dra_operator.api.names import (
     ADMIN_ACCESS_LABEL,
     FINALIZER,
@@ -48,9 +48,6 @@ class _Aliases:
         self._table = {
             name: self._make(f"{number:0{width}}") for number, name in enumerate(sorted(self._seen), 1)
         }
-
-
-_OWN = tuple(kind.kind for kind in OWN_KINDS)
 
 
 def redact(bodies: Iterable[Body]) -> list[Body]:
@@ -112,7 +109,7 @@ class _Redactor:
             return {**result, **part[kind](body)}
         if kind == "Namespace":
             return self._namespace(body)
-        if kind in _OWN:
+        if kind in OWN_NAMES:
             return self._own(body)
         if kind == "Lease":
             return {**body, "spec": {**body["spec"], "holderIdentity": "operator"}}

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dra_operator.api.convert import Body
-from dra_operator.api.kinds import OWN_KINDS
+from dra_operator.api.kinds import OWN_NAMES
 from dra_operator.api.names import (
     ENDED_PHASES,
     GANG_ANNOTATION,
@@ -78,15 +78,14 @@ def ask(kubeconfig: str, context: str, question: "Callable[[ApiSession], Awaitab
         refuse(str(error))
 
 
-_OWN = tuple(kind.kind for kind in OWN_KINDS)
 TAKEN = (
     "Namespace", "Node", "DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaimTemplate",
-    "PodGroup", "Pod", "ResourceClaim", "Lease", "ResourceQuota", *_OWN,
+    "PodGroup", "Pod", "ResourceClaim", "Lease", "ResourceQuota", *OWN_NAMES,
 )  # fmt: skip
 """The kinds, in the order in which they are listed: what claims depend on before the claims."""
 NEEDED = ("Node", "DeviceClass", "ResourceSlice", "ResourceClaim")
 """The kinds without which there is nothing to decide."""
-_RARE = ("PodGroup", "ResourceQuota", *_OWN)
+_RARE = ("PodGroup", "ResourceQuota", *OWN_NAMES)
 """Kinds that not every API server has, which is not worth a note."""
 PAGE = 500
 """Objects asked for at a time."""
@@ -356,7 +355,7 @@ _TRIM: Mapping[str, Callable[[Body], Body | None]] = {
     "Pod": _pod,
     "Lease": _lease,
     "ResourceQuota": lambda body: _some(body, _QUOTA),
-    **dict.fromkeys(_OWN, lambda body: _some(body, _OWN_KIND)),
+    **dict.fromkeys(OWN_NAMES, lambda body: _some(body, _OWN_KIND)),
     "PodGroup": lambda body: _some(body, _GROUP),
 }
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import CLASS_PREFIX
 from dra_operator.api.core import Metadata, Node, Pod
-from dra_operator.api.kinds import OWN_KINDS
+from dra_operator.api.kinds import OWN_NAMES
 from dra_operator.api.names import (
     ENDED_PHASES,
     FIELD_MANAGER,
@@ -756,9 +756,9 @@ _ENDED: Final = ("Expiring", "Expired")
 
 def _find_stuck_objects(view: _View) -> Iterator[Finding]:
     """Yield the objects of the project's own kinds that wait for something which does not come by itself."""
-    state, own = view.state, {each.kind for each in OWN_KINDS}
+    state = view.state
     for (kind, namespace, name), body in sorted(state.objects.bodies.items()):
-        if kind not in own:
+        if kind not in OWN_NAMES:
             continue
         metadata, status = part(body, "metadata"), part(body, "status")
         age = age_of(metadata.get("creationTimestamp"), state.now)

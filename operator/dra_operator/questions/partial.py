@@ -10,7 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from dra_operator.api.kinds import OWN_KINDS, POLICIES
+from dra_operator.api.kinds import OWN_NAMES, POLICIES
 from dra_operator.questions.answers import QuestionError
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ AUDIT: Final[Mapping[Sort, tuple[str, ...]]] = MappingProxyType(
         Sort.COUNTERS_HALF_OWNED: ("ResourceSlice", "DeviceTaintRule"),
         Sort.TOLERATES_OWNED: ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceTaintRule"),
         Sort.UNRESERVED: ("ResourceClaim",),
-        Sort.OBJECT_STUCK: tuple(kind.kind for kind in OWN_KINDS),
+        Sort.OBJECT_STUCK: OWN_NAMES,
     }
 )
 """The kinds without which a sort of faults is not judged, or not fully: more may be wrong."""
