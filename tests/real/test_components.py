@@ -45,7 +45,12 @@ def applied(control_plane, text):
     # With the policies: they would change what tests of operators without them see (tests with them have a plane
     # of their own).
     ours = [each for each in yaml.safe_load_all(text) if each["kind"] != "Namespace"]
-    control_plane.kubectl("delete", "-f", "-", input=yaml.safe_dump_all(ours))
+    control_plane.kubectl("delete", "--wait=false", "-f", "-", input=yaml.safe_dump_all(ours))
+    for each in ours:
+        if each["kind"] == "CustomResourceDefinition":
+            # The API server waits longer and longer while it makes their storage anew.
+            path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{each['metadata']['name']}"
+            control_plane.client.wait_for(path, lambda found: found is None, seconds=240, what="its end")
     install_access(control_plane)
 
 
