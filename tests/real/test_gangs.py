@@ -127,7 +127,7 @@ def test_kube_scheduler_does_not_find_what_fits(scene):
     assert "half-1" in done.stdout, done
     assert "will not find it" in done.stdout, done
     time.sleep(max(0.0, created + UNFOUND_SECONDS - time.monotonic()))
-    pods = wait_pods(scene, lambda pods: True, "pods")
+    pods = wait_pods(scene, bool, "pods")
     assert not any(pod["spec"].get("nodeName") for pod in pods.values())
     assert not any(map(allocation, scene.all_claims()))
 
