@@ -27,7 +27,7 @@ venv: $(VENV)/.run ## create .venv with what the operator needs at run time, and
 dev: $(VENV)/.dev ## create .venv also with what tests and linters need
 
 .PHONY: test
-test: dev lint ## set up, lint, build control plane and nodes (10 minutes the first time, needs Go) and run all tests
+test: dev lint site ## set up, lint, build the site, control plane and nodes (10 minutes the first time, needs Go) and run all tests
 	@# Without Go, the tests that need it are skipped and say so; in CI they are required.
 	@$(CONTROLPLANE) build || [ "$${CI:-}" != true ]
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10 $(TESTS)
@@ -109,6 +109,7 @@ lock: ## regenerate requirements/*.txt from pyproject.toml, keeping versions tha
 	  $(LOCK) requirements/build.in --constraint requirements/run.txt --output-file requirements/build.txt && \
 	  $(LOCK) pyproject.toml requirements/build.in --group dev --constraint requirements/run.txt \
 	    --constraint requirements/build.txt --output-file requirements/dev.txt && \
+	  $(LOCK) --group site --output-file requirements/site.txt && \
 	  $(LOCK) pyproject.toml --extra bridge --constraint requirements/run.txt --constraint requirements/dev.txt \
 	    --output-file requirements/bridge.txt && \
 	  $(LOCK) requirements/plugin.in --no-deps --constraint requirements/run.txt --output-file requirements/plugin.txt && \
@@ -145,9 +146,13 @@ templates: dev ## test the chart's templates with helm-unittest, which is built 
 signing: dev ## push a release to a registry here, sign it with a key made for that, verify it and refuse what was changed; builds cosign once, needs Go
 	@$(BIN)/python -m pytest tests/controlplane/cosign/signing.py
 
+.PHONY: site
+site: .site-venv/.ready ## build the site into dist/site, strictly; SITE_URL=... is where it will be
+	@NO_MKDOCS_2_WARNING=1 .site-venv/bin/mkdocs build --quiet --strict
+
 .PHONY: clean
 clean: ## remove .venv, caches and builds, but not ~/.cache/dra-operator
-	rm -rf $(VENV) .lock-venv .plugin-venv .release-venv dist workloads .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .lock-venv .site-venv .plugin-venv .release-venv dist workloads .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find operator tests bench -name __pycache__ -prune -exec rm -rf {} +
 
 # Not targets to call: files that record what .venv contains.
@@ -167,4 +172,9 @@ $(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml | $(BIN
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	@echo "installing what tests and linters need ($$(grep -c == requirements/dev.txt) packages, hashes checked)"
 	@$(PIP) install --quiet --require-hashes --requirement requirements/dev.txt
+	@touch $@
+
+.site-venv/.ready: requirements/site.txt
+	@$(PYTHON) -m venv .site-venv
+	@.site-venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/site.txt
 	@touch $@

@@ -18,7 +18,9 @@ from dra_operator.cli.commands import app
 from dra_operator.cli.kubectl.commands import app as kubectl_dra
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted(path for where in ("*.md", "docs/*.md", "[a-z]*/README.md") for path in ROOT.glob(where))
+PAGES = sorted(
+    path for where in ("*.md", "docs/*.md", "docs/*/*.md", "[a-z]*/README.md") for path in ROOT.glob(where)
+)
 BASES = (ROOT, ROOT / "operator" / "dra_operator")
 """What paths in pages are relative to: `docs/user.md`, and `allocator/search/state.py` for a module of the package."""
 COMMANDS = app.list_commands(None)
