@@ -15,7 +15,7 @@ from controlplane import (
 )
 from controlplane.installation import Installation
 from controlplane.manifests import MANIFESTS, install_fence, wait_rights_used
-from controlplane.scene import devices
+from controlplane.scene import allocation, devices
 
 CRDS = MANIFESTS.parent / "crds"
 API = "/apis/dra-operator.io/v1alpha1"
@@ -166,7 +166,7 @@ def installed(plane, tmp_path):
 
 
 def test_reservation_survives_pods_in_turn_and_restarts(installed):
-    """Three pods use one copy, one after the other, and its device stays the same; at the end nothing is left."""
+    """Three pods use one copy, one after the other, and its device stays the same; without our entry it is taken."""
     installed.reserve(copies=2)
     status = installed.wait_phase("Ready")
     assert status["ready"] == "2/2"
@@ -185,6 +185,20 @@ def test_reservation_survives_pods_in_turn_and_restarts(installed):
         installed.wait_users("training-0")
         assert devices(installed.scene.claim("training-0")) == held
     assert installed.wait_phase("Ready")["ready"] == "2/2"
+
+    installed.operators[-1].kill()
+    installed.create_pod("fourth", "training-0")
+    installed.wait_bound("fourth")
+    entries = installed.scene.claim("training-0")["status"]["reservedFor"]
+    others = [each for each in entries if each["resource"] == "pods"]
+    assert [each["name"] for each in others] == ["fourth"]
+    path = f"{installed.scene.claims}/training-0"
+    installed.client.patch(f"{path}/status", {"status": {"reservedFor": others}})
+    installed.client.delete(f"{installed.pods}/fourth")
+    taken = "devices that kube-controller-manager takes"
+    installed.client.wait_for(path, lambda claim: not allocation(claim), seconds=60, what=taken)
+    installed.start()
+    installed.wait_phase("Ready")
 
 
 def test_at_its_end_running_pods_go_on_and_no_new_one_starts(installed):

@@ -38,27 +38,33 @@ class Call:
 class Driver(_DRA.services.DRAPluginServicer, _REGISTRATION.services.RegistrationServicer):
     """The driver `name` on a node, with these devices, as they are written in a slice.
 
-    While `failure` is set, preparing a claim fails with this text.
+    `counters` are the counter sets that they draw on. While `failure` is set, preparing a claim fails with this text.
     """
 
     def __init__(
-        self, node: ClusterNode, name: str, devices: Sequence[Mapping[str, Any]], **spec: Any
+        self,
+        node: ClusterNode,
+        name: str,
+        devices: Sequence[Mapping[str, Any]],
+        counters: Sequence[Mapping[str, Any]] = (),
+        **spec: Any,
     ) -> None:
         self.node, self.name = node, name
         self.calls: list[Call] = []
         self.failure = ""
         self.published = 0
         self._attributes = {each["name"]: each.get("attributes", {}) for each in devices}
-        self._slice = {
-            "metadata": {"name": f"{node.name}-{name}"},
-            "spec": {
-                "driver": name,
-                "nodeName": node.name,
-                "pool": {"name": node.name, "generation": 1, "resourceSliceCount": 1},
-                "devices": [dict(each) for each in devices],
-                **spec,
-            },
-        }
+        contents: list[dict[str, Any]] = [{"devices": [dict(each) for each in devices], **spec}]
+        if counters:
+            contents.append({"sharedCounters": list(counters)})
+        pool = {"name": node.name, "generation": 1, "resourceSliceCount": len(contents)}
+        self._slices = [
+            {
+                "metadata": {"name": f"{node.name}-{name}-{number}"},
+                "spec": {"driver": name, "nodeName": node.name, "pool": pool, **content},
+            }
+            for number, content in enumerate(contents)
+        ]
         self._folder = node.folder / "kubelet" / "plugins" / name
         self._registrar = node.folder / "kubelet" / "plugins_registry" / f"{name}-reg.sock"
         self._ended = threading.Event()
@@ -70,14 +76,14 @@ class Driver(_DRA.services.DRAPluginServicer, _REGISTRATION.services.Registratio
         _REGISTRATION.services.add_RegistrationServicer_to_server(self, self._server)
 
     def start(self) -> None:
-        """Register with the kubelet and publish the slice; return when both is done."""
+        """Register with the kubelet and publish the slices; return when both is done."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for socket in (self._folder / "dra.sock", self._registrar):
             self._server.add_insecure_port(f"unix:{socket}")
         self._server.start()
         self.wait_registered()
         self._publisher.start()
-        self.node.wait_until(lambda: self.published > 0, what=f"the slice of {self.name}")
+        self.node.wait_until(lambda: self.published >= len(self._slices), what=f"the slices of {self.name}")
 
     def wait_registered(self) -> None:
         """Return when the kubelet has registered the driver; raise if it has refused it."""
@@ -89,13 +95,14 @@ class Driver(_DRA.services.DRAPluginServicer, _REGISTRATION.services.Registratio
         self._registered.clear()
 
     def stop(self) -> None:
-        """Leave the kubelet and delete the slice."""
+        """Leave the kubelet and delete the slices."""
         self._ended.set()
         if self._publisher.ident is not None:
             self._publisher.join()
         self._server.stop(0).wait()
         self._registrar.unlink(missing_ok=True)
-        self.node.client.delete(f"{_SLICES}/{self._slice['metadata']['name']}")
+        for body in self._slices:
+            self.node.client.delete(f"{_SLICES}/{body['metadata']['name']}")
 
     def prepared(self, claim: str) -> int:
         """Return how often the kubelet has asked to prepare a claim."""
@@ -106,12 +113,12 @@ class Driver(_DRA.services.DRAPluginServicer, _REGISTRATION.services.Registratio
         return self.calls.count(Call("unprepare", claim))
 
     def _keep_published(self) -> None:
-        """Publish the slice whenever it is gone: a kubelet deletes those of its node at its start."""
-        path = f"{_SLICES}/{self._slice['metadata']['name']}"
+        """Publish a slice whenever it is gone: a kubelet deletes those of its node at its start."""
         while not self._ended.wait(0.1):
-            if self.node.client.request("GET", path).status == 404:
-                self.node.client.create(_SLICES, self._slice)
-                self.published += 1
+            for body in self._slices:
+                if self.node.client.request("GET", f"{_SLICES}/{body['metadata']['name']}").status == 404:
+                    self.node.client.create(_SLICES, body)
+                    self.published += 1
 
     # The service Registration
 
