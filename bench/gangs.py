@@ -18,7 +18,8 @@ from test_gangs import DRIVER, GROUP, device_class, devices, node, pod, pod_grou
 
 from dra_operator import Cluster
 from dra_operator.pods.gang_assignment import GangAssigner
-from dra_operator.questions.gangs import explain_gang, find_gang
+from dra_operator.questions.gang_members import find_gang
+from dra_operator.questions.gangs import explain_gang
 
 WORKLOADS: Final = ("equal", "mixed", "halves", "short", "match")
 _NODES: Final = 1000

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dra_operator.questions.allocate import AllocateAnswer, ClaimAnswer
     from dra_operator.questions.answers import (
         Amount,
+        ChangeAnswer,
         Conclusion,
         DeviceAnswer,
         LargestDevice,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from dra_operator.questions.cluster import Cluster
     from dra_operator.questions.device_table import HolderQuery
     from dra_operator.questions.explain import (
-        ChangeAnswer,
         ClaimReason,
         ExplainAnswer,
         FunnelStep,
@@ -102,6 +102,7 @@ _QUESTIONS = {
     "allocate": ("AllocateAnswer", "ClaimAnswer"),
     "answers": (
         "Amount",
+        "ChangeAnswer",
         "Conclusion",
         "DeviceAnswer",
         "LargestDevice",
@@ -112,7 +113,7 @@ _QUESTIONS = {
     "claims": ("Consumer", "Use"),
     "cluster": ("Cluster",),
     "device_table": ("HolderQuery",),
-    "explain": ("ChangeAnswer", "ClaimReason", "ExplainAnswer", "FunnelStep", "NearMiss", "RequestFunnel"),
+    "explain": ("ClaimReason", "ExplainAnswer", "FunnelStep", "NearMiss", "RequestFunnel"),
     "fit": ("CopyAnswer", "FitAnswer", "NodeCopies"),
     "headroom": ("HeadroomAnswer", "StrandedDevices"),
     "impact": ("ClaimImpact", "Effect", "ImpactReport", "PodImpact", "RequestImpact"),

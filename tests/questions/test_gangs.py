@@ -4,7 +4,8 @@ import pytest
 
 from dra_operator import Cluster, QuestionError
 from dra_operator.pods.gang_assignment import GangAssigner, NoDecision
-from dra_operator.questions.gangs import explain_gang, find_gang
+from dra_operator.questions.gang_members import find_gang
+from dra_operator.questions.gangs import explain_gang
 from gangfuzz.brute_force import count_most, find_fault, read_places
 from gangfuzz.world import make_world
 
@@ -356,3 +357,149 @@ def test_random_gangs_fit_exactly_when_brute_force_says_so(number):
     assert answer.fitting == count_most(world)
     assert answer.state != "undecided"
     assert not find_fault(world, read_places(world, answer))
+
+
+TEMPLATE = {
+    "spec": {
+        "containers": [{"name": "main", "image": "none"}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}],
+    }
+}
+PLAIN = {"spec": {"containers": TEMPLATE["spec"]["containers"]}}
+
+
+def workload(api_version, kind, **spec):
+    """A workload that no API server has taken yet."""
+    metadata = {"name": "run", "namespace": "team"}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def job(pods):
+    """The template of a Job in a JobSet."""
+    return {"spec": {"parallelism": pods, "completions": pods, "template": TEMPLATE}}
+
+
+def job_set(order):
+    """A JobSet of a driver and three workers."""
+    jobs = [{"name": "driver", "template": job(1)}, {"name": "workers", "template": job(3)}]
+    policy = {"startupPolicy": {"startupPolicyOrder": order}} if order else {}
+    return workload("jobset.x-k8s.io/v1alpha2", "JobSet", replicatedJobs=jobs, **policy)
+
+
+def leader_worker_set(leader=None, policy="LeaderCreated"):
+    """Two replicas of a leader and two workers."""
+    templates = {"leaderTemplate": leader} if leader else {}
+    templates = {"size": 3, "workerTemplate": TEMPLATE, **templates}
+    return workload(
+        "leaderworkerset.x-k8s.io/v1",
+        "LeaderWorkerSet",
+        replicas=2,
+        startupPolicy=policy,
+        leaderWorkerTemplate=templates,
+    )
+
+
+def gpus(number, *bodies):
+    """A node with so many GPUs and a template for one."""
+    items = [(f"g{each}", "gpu", {}, 0) for each in range(number)]
+    return load(
+        device_class("gpu", "gpu"),
+        node("n1"),
+        devices("n1", *items),
+        template("one", request("gpu", "gpu")),
+        *bodies,
+    )
+
+
+STATEFUL = {"replicas": 2, "template": TEMPLATE}
+
+
+@pytest.mark.parametrize(
+    ("body", "gangs"),
+    [
+        (workload("batch/v1", "Job", **job(4)["spec"]), [("", "fits", 4, 4)]),
+        (job_set(""), [("", "fits", 4, 4)]),
+        (job_set("InOrder"), [(", driver", "fits", 1, 1), (", workers", "fits", 3, 3)]),
+        (leader_worker_set(), [(", replica 0", "fits", 3, 3), (", replica 1", "waits", 1, 3)]),
+        (leader_worker_set(PLAIN), [(", replica 0", "fits", 3, 3), (", replica 1", "fits", 3, 3)]),
+        (
+            leader_worker_set(policy="LeaderReady"),
+            [
+                (", replica 0, leader", "fits", 1, 1),
+                (", replica 1, leader", "fits", 1, 1),
+                (", replica 0, worker", "fits", 2, 2),
+                (", replica 1, worker", "waits", 0, 2),
+            ],
+        ),
+        (
+            workload("apps/v1", "StatefulSet", podManagementPolicy="Parallel", **STATEFUL),
+            [("", "fits", 2, 2)],
+        ),
+        (workload("apps/v1", "StatefulSet", **STATEFUL), []),
+        (workload("apps/v1", "Deployment", **STATEFUL), []),
+    ],
+)
+def test_which_pods_of_a_workload_are_a_gang(body, gangs):
+    """All of a Job, each replica of a LeaderWorkerSet, and what comes once others are ready beside those."""
+    answer = gpus(4).explain_workload([body])
+
+    title = f'{body["kind"]} "team/run"'
+    found = [(each.subject.removeprefix(title), each.state, each.fitting, each.size) for each in answer.gangs]
+    assert found == gangs
+    assert (answer.conclusion == "yes") is all(state == "fits" for _, state, *_ in gangs)
+
+
+def test_pods_of_a_workload_that_exist_are_of_their_replica():
+    """Labels say which: one replica runs in part and lacks a worker, of the other nothing is there."""
+    lws = leader_worker_set()
+    lws["metadata"]["uid"] = "lws"
+    owner = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "name": "run",
+        "uid": "lws",
+        "controller": True,
+    }
+    pods = []
+    for number in range(2):
+        body = pod(f"run-1-{number}", ["one"], group="", nodeName="n1")
+        labels = {"group-index": "1", "worker-index": str(number)}
+        body["metadata"] |= {"uid": f"u{number}", "ownerReferences": [owner]}
+        body["metadata"]["labels"] = {
+            f"leaderworkerset.sigs.k8s.io/{name}": text for name, text in labels.items()
+        }
+        pods.append(body)
+    answer = gpus(3, lws, *pods).explain_workload("lws/team/run")
+
+    first, second = answer.gangs
+    assert (first.state, first.size, [each.is_bound for each in first.pods]) == ("fits", 3, [False] * 3)
+    assert (second.state, [each.is_bound for each in second.pods]) == ("waits", [True, True])
+    assert second.failing == "run-worker-3"
+
+
+def test_a_group_and_an_annotation_come_before_the_workload():
+    """Pods of a Job in a PodGroup with minCount fit if so many do, and rank with the group's other pods."""
+    body = workload("batch/v1", "Job", **job(3)["spec"])
+    body["spec"]["template"] = {"spec": {**TEMPLATE["spec"], "schedulingGroup": {"podGroupName": "gang"}}}
+    answer = gpus(2, pod_group(2), pod("other", nodeName="n1")).explain_workload([body])
+
+    (gang,) = answer.gangs
+    assert (gang.subject, gang.state) == ('PodGroup "team/gang"', "fits")
+    assert (gang.size, gang.fitting, gang.at_least) == (4, 3, 2)
+
+
+def test_a_gang_that_fits_is_no_yes_where_a_quota_refuses_its_claims():
+    """What the API server does not take is told, whatever room there is."""
+    hard = {"gpu.deviceclass.resource.k8s.io/devices": "1"}
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few", "namespace": "team"},
+        "spec": {"hard": hard},
+        "status": {"hard": hard, "used": {}},
+    }
+    answer = gpus(4, quota).explain_workload([workload("batch/v1", "Job", **job(4)["spec"])])
+
+    assert answer.gangs[0].state == "fits"
+    assert answer.conclusion == "no"
+    assert any(each.explanation.reason == "ClaimNotCreated" for each in answer.items)

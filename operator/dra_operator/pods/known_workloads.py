@@ -37,11 +37,28 @@ class PodSet:
 
 
 @dataclass(frozen=True, slots=True)
+class GangRule:
+    """Which pods of a workload are a gang: all of it, or those of each of `replicas`, the path of their number.
+
+    If the `field` has the value `staged` (a default counts as one, if it is that), the controller makes pods only once
+    others are ready: each role is a stage by itself. `replica` and `role` are the labels that say which a pod is of.
+    """
+
+    replicas: str = ""
+    field: str = ""
+    staged: str = ""
+    default: str = ""
+    replica: str = ""
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class KnownWorkload:
     """A kind of workload: where it is served, what kubectl calls it, and its pods.
 
     `short` are other names. `suspended` is the field that keeps it from having pods. `between` are
     the kinds of the objects that own its pods, if it does not itself. With `is_for_each_node` each node gets a pod.
+    `gang` says which of its pods run together or not at all.
     """
 
     kind: str
@@ -53,6 +70,7 @@ class KnownWorkload:
     suspended: str = "spec.suspend"
     between: tuple[str, ...] = ()
     is_for_each_node: bool = False
+    gang: GangRule | None = None
 
     @property
     def name(self) -> str:
@@ -105,7 +123,17 @@ _ALL: Final = (
         "Deployment", "apps", ("v1",), "deployments", _REPLICATED, ("deploy",), between=("ReplicaSet",)
     ),
     KnownWorkload("ReplicaSet", "apps", ("v1",), "replicasets", _REPLICATED, ("rs",)),
-    KnownWorkload("StatefulSet", "apps", ("v1",), "statefulsets", _REPLICATED, ("sts",)),
+    KnownWorkload(
+        "StatefulSet",
+        "apps",
+        ("v1",),
+        "statefulsets",
+        _REPLICATED,
+        ("sts",),
+        gang=GangRule(
+            "", "spec.podManagementPolicy", "OrderedReady", "OrderedReady", "apps.kubernetes.io/pod-index"
+        ),
+    ),
     KnownWorkload("ReplicationController", "", ("v1",), "replicationcontrollers", _REPLICATED, ("rc",)),
     KnownWorkload(
         "DaemonSet",
@@ -116,7 +144,7 @@ _ALL: Final = (
         ("ds",),
         is_for_each_node=True,
     ),
-    KnownWorkload("Job", "batch", ("v1",), "jobs", (_job("spec"),)),
+    KnownWorkload("Job", "batch", ("v1",), "jobs", (_job("spec"),), gang=GangRule()),
     # Whether it is suspended or not, a Job of it is what there is to know about.
     KnownWorkload(
         "CronJob",
@@ -141,6 +169,11 @@ _ALL: Final = (
             ),
         ),
         between=("Job",),
+        gang=GangRule(
+            field="spec.startupPolicy.startupPolicyOrder",
+            staged="InOrder",
+            role="jobset.sigs.k8s.io/replicatedjob-name",
+        ),
     ),
     KnownWorkload(
         "LeaderWorkerSet",
@@ -154,6 +187,13 @@ _ALL: Final = (
         ("lws",),
         suspended="",
         between=("StatefulSet",),
+        gang=GangRule(
+            "spec.replicas",
+            "spec.startupPolicy",
+            "LeaderReady",
+            replica="leaderworkerset.sigs.k8s.io/group-index",
+            role="leaderworkerset.sigs.k8s.io/worker-index",
+        ),
     ),
     KnownWorkload("RayCluster", "ray.io", ("v1", "v1alpha1"), "rayclusters", _ray("spec")),
     KnownWorkload(

@@ -6,6 +6,7 @@ open keeps no pod away: see `questions/state.py`.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -99,9 +100,14 @@ class PodPlacement:
         if self._placed.pop(_key(pod), None) is not None:
             self.cluster.remove("Pod", *_key(pod))
 
-    def release_all(self) -> None:
-        """Take back all places."""
-        for key in tuple(self._placed):
+    @property
+    def placed(self) -> AbstractSet[tuple[str, str]]:
+        """The pods that were placed, by namespace and name."""
+        return frozenset(self._placed)
+
+    def release_others(self, kept: AbstractSet[tuple[str, str]]) -> None:
+        """Take back all places but those of some pods."""
+        for key in self.placed - kept:
             del self._placed[key]
             self.cluster.remove("Pod", *key)
 

@@ -29,13 +29,19 @@ _Steps = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class PodTemplate:
-    """A template of a workload, how many pods of it there are at a time, and their role."""
+    """A template of a workload, how many pods of it there are at a time, and their role.
+
+    They are of so many `gangs`, in equal parts, 0 for none. Those of a later `stage` are made once those before are
+    ready; 0: all are made at once.
+    """
 
     path: str
     body: Mapping[str, Any]
     spec: Mapping[str, Any]
     count: int
     role: str = ""
+    gangs: int = 0
+    stage: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ class Workload:
 
     def templates(self) -> Iterator[PodTemplate]:
         """Yield its templates, as if it were not suspended. Raises ObjectError."""
-        body = self.manifest.body
+        body, number = self.manifest.body, 1
         for pods in self.known.pod_sets:
             for steps, keys in _find(body, _split(pods.template)):
                 is_absent = pods.instead and _at(body, steps) is None
@@ -72,7 +78,9 @@ class Workload:
                 if count > _MOST_PODS:
                     problem = f"{count} pods are more than the {_MOST_PODS:,} that are looked at"
                     raise self.error(_shown(_filled(pods.factors[0].path, keys)), count, problem)
-                yield PodTemplate(path, found, spec, count, self._read_role(pods.role, keys))
+                role = self._read_role(pods.role, keys)
+                yield PodTemplate(path, found, spec, count, role, *self._read_gangs(count, number))
+                number += 1
 
     def _read(self, factor: Factor, keys: _Steps) -> int:
         """Return the number that a factor is. Raises ObjectError."""
@@ -88,6 +96,17 @@ class Workload:
 
         found = max(number(factor.path, factor.default), number(factor.at_least, 0))
         return max(min(found, number(factor.at_most, found)) - factor.less, 0)
+
+    def _read_gangs(self, count: int, number: int) -> tuple[int, int]:
+        """Return of how many gangs some pods are, and of which stage those of the template with this number."""
+        rule = self.known.gang
+        if rule is None:
+            return 0, 0
+        is_staged = (_at(self.manifest.body, _split(rule.field)) or rule.default) == rule.staged != ""
+        if rule.replicas:
+            return self._read(Factor(rule.replicas), ()), number if is_staged else 0
+        # Without replicas and roles, each pod is a stage.
+        return (count, 0) if is_staged and not rule.role else (1, number if is_staged else 0)
 
     def _read_role(self, role: str, keys: _Steps) -> str:
         if role == "*":

@@ -11,7 +11,7 @@ Pure but for reading the files that a caller names: no Kopf, no client, no async
   templates, and with their derived attributes.
 - `allocate`: what becomes of all claims. `explain`: why one waits, or cannot use what it has; the `origin` of
   devices is since when and by whom; a `rollout` may wait for its own old pods; `workload_pods` are explained together,
-  and `gangs` fit all at once or not.
+  and `gangs` fit all at once or not; `gang_members` says which pods these are.
 - `fit`: how many `copies` of a template a `placer` places, as far as quotas admit them; `headroom`: how many more there
   is room for. `answers` are plain; they are `partial` where kinds that a question reads could not be read.
 - `usage`: how many devices are used and free, who holds them, since when, and which nodes lack some. `managers` wrote

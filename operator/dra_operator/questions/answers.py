@@ -36,6 +36,14 @@ def conclude(*, is_yes: bool, is_partial: bool) -> Conclusion:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeAnswer:
+    """A change with which it would fit: its kind, and what goes on after "it would fit if"."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Amount:
     """How much of a capacity."""
 

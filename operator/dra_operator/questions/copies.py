@@ -31,6 +31,8 @@ from dra_operator.pods.known_workloads import find_known
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
 from dra_operator.pods.special_claims import ExtendedResources
 from dra_operator.pods.workloads import (
+    PodTemplate,
+    Workload,
     asks_for_claims,
     daemon_pods,
     describe_unknown,
@@ -83,7 +85,7 @@ class Template:
 
     `claims` are those that each copy has of its own, by entry of the pod, or by the name of what was asked about;
     `named` those that all copies use. `extended` is what the pod asks of classes by the name of a resource. `decider`
-    decides the claims; `assumed` are lines about what that follows from.
+    decides the claims; `assumed` are lines about what that follows from. `origin` is of which workload the pod is.
     """
 
     subject: str
@@ -93,6 +95,7 @@ class Template:
     pod: ObjectRecord | None = None
     extended: ExtendedResources | None = None
     assumed: tuple[str, ...] = ()
+    origin: tuple[Workload, PodTemplate] | None = None
 
     def name(self, number: int) -> str:
         """Return what a pod of a workload is called: of equal ones, the first is number 0."""
@@ -198,7 +201,9 @@ def find_pods(state: ClusterState, subject: Subject) -> tuple[ClusterState, Pods
         if state.objects.errors:
             raise QuestionError(state.objects.errors[-1])
     templates = [
-        (_template_of(state, record, given), count) for each in read for record, count in each.records
+        (replace(_template_of(state, record, given), origin=origin), count)
+        for each in read
+        for record, count, origin in each.records
     ]
     are_of_workload = len(read) > 1 or bool(read[0].title)
     titles = [each.title or _full_title(each.records[0][0]) for each in read]
@@ -318,7 +323,7 @@ class _Subject:
     `groups` are the PodGroups that a Job makes.
     """
 
-    records: tuple[tuple[ObjectRecord, int], ...]
+    records: tuple[tuple[ObjectRecord, int, tuple[Workload, PodTemplate] | None], ...]
     title: str = ""
     groups: tuple[Manifest, ...] = ()
 
@@ -328,16 +333,17 @@ def _read_subject(state: ClusterState, manifest: Manifest) -> _Subject:
     manifest = _as_new(manifest)
     workload = find_workload(manifest)
     if workload is None:
-        return _Subject(((_read_copied(manifest), 1),))
+        return _Subject(((_read_copied(manifest), 1, None),))
     try:
         group = workload.group()
         if workload.known.is_for_each_node:
-            pods = [(pod, 1) for pod in daemon_pods(workload, state.objects, state.nodes)]
+            made = daemon_pods(workload, state.objects, state.nodes)
+            pods: list[Any] = [(pod, 1, None) for pod in made]
         else:
             templates = [*workload.templates()]
             has_pods = any(each.count for each in templates)
             pods = [
-                (workload.pod(each, "0", is_in_group=group is not None), each.count or 1)
+                (workload.pod(each, "0", is_in_group=group is not None), each.count or 1, (workload, each))
                 for each in templates
                 if each.count or not has_pods
             ]
@@ -347,7 +353,7 @@ def _read_subject(state: ClusterState, manifest: Manifest) -> _Subject:
         raise QuestionError(
             f"{manifest.place}: {_title(manifest)}: no node that can be used is one for its pods"
         )
-    records = tuple([(_read_copied(pod), count) for pod, count in pods])
+    records = tuple([(_read_copied(pod), count, origin) for pod, count, origin in pods])
     metadata = records[0][0].obj.metadata
     title = f'{workload.known.kind} "{metadata.namespace}/{workload.name}"'
     return _Subject(records, title, () if group is None else (group,))

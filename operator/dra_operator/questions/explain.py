@@ -42,7 +42,7 @@ from dra_operator.pods.scheduler import State, find_settled
 from dra_operator.pods.situation import Situation
 from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
 from dra_operator.pods.workloads import part
-from dra_operator.questions.answers import Conclusion, DeviceAnswer, conclude, devices_of
+from dra_operator.questions.answers import ChangeAnswer, Conclusion, DeviceAnswer, conclude, devices_of
 from dra_operator.questions.audit import find_deletion_cause
 from dra_operator.questions.claims import (
     Use,
@@ -51,6 +51,7 @@ from dra_operator.questions.claims import (
     find_unprepared,
 )
 from dra_operator.questions.copies import Subject, Template, find_gates, find_subject, find_template
+from dra_operator.questions.gangs import GangAnswer
 from dra_operator.questions.operator_lease import describe_operator
 from dra_operator.questions.origin import AllocationOrigin, describe_allocation
 from dra_operator.questions.partial import (
@@ -136,14 +137,6 @@ class ClaimReason:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeAnswer:
-    """A change with which it would fit: its kind, and what goes on after "it would fit if"."""
-
-    kind: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class ExplainAnswer:
     """Why something waits, or that it does not.
 
@@ -151,7 +144,8 @@ class ExplainAnswer:
     says what is known where no change is given, or not all kinds of them could be tried. `written` is what the operator
     wrote on the claims that wait, of an answer that lacks something or has no reason. `partial` has a line for each
     thing that the answer lacks, `assumed` for each that it assumes. `origin` is how it got the devices that it has.
-    `rollout` says which old pods of its own owner it waits for, and what ends that.
+    `rollout` says which old pods of its own owner it waits for, and what ends that. `gang` is what becomes of the gang
+    that it is of, if it was asked for.
     """
 
     subject: str
@@ -169,6 +163,7 @@ class ExplainAnswer:
     assumed: tuple[str, ...] = ()
     origin: AllocationOrigin | None = None
     rollout: str = ""
+    gang: GangAnswer | None = None
 
     @property
     def conclusion(self) -> Conclusion:

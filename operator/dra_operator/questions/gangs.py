@@ -4,53 +4,34 @@ A gang is a PodGroup, pods with one annotation, the pods of a workload, or copie
 Source: docs/gangs.md.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
-from dra_operator.allocator import Allocated, Decider, Explanation, Limits, Reason
+from dra_operator.allocator import Allocated, Explanation, Limits, Reason
 from dra_operator.allocator.decision import claim_key
-from dra_operator.allocator.extended import extended_resources
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.api.names import (
-    GANG_ANNOTATION,
-    GANG_MATCH_ANNOTATION,
-    GANG_TOPOLOGY_ANNOTATION,
-    GATE,
-    POD_GROUP_WORDS,
-)
 from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.ledger import ClaimKey
-from dra_operator.pods.claims import is_over
-from dra_operator.pods.entries import resolve_entries
 from dra_operator.pods.explanation import PodExplainer, explain_no_node
 from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, Member, NoDecision
-from dra_operator.pods.gang_match import GangMatch
 from dra_operator.pods.node_fit import Obstacle
 from dra_operator.pods.nodes import usable
-from dra_operator.pods.objects import ObjectRecord
-from dra_operator.pods.workloads import part
 from dra_operator.questions.answers import (
+    ChangeAnswer,
     Conclusion,
     DeviceAnswer,
-    QuestionError,
-    UnknownObjectError,
     conclude,
     devices_of,
 )
-from dra_operator.questions.contents import DEFAULT_NAMESPACE
-from dra_operator.questions.copies import Pods, Subject, Template, find_gates, find_pods
-from dra_operator.questions.explain import ChangeAnswer
+from dra_operator.questions.copies import Subject
+from dra_operator.questions.gang_members import NO_GROUP_DEVICES, find_gang
 from dra_operator.questions.partial import DECISION, find_decision_kinds, find_unchecked
 from dra_operator.questions.state import ClusterState
 
 MOST_VALUES: Final = 10
 _ONE_BY_ONE: Final = "kube-scheduler, which places them one by one and revisits no choice, {} not find it"
-_NO_GROUP_DEVICES: Final = Explanation(
-    Reason.NOT_SCHEDULED, "it asks for devices by the name of a resource, which is not decided for gangs"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,177 +89,6 @@ class GangAnswer:
         return conclude(is_yes=self.state in ("fits", "runs"), is_partial=is_open)
 
 
-# --- which pods
-
-
-def find_gang(state: ClusterState, subject: Subject, copies: int | None = None) -> tuple[ClusterState, Gang]:
-    """Return a gang, and the state with what stands beside it in a file.
-
-    `podgroup/NAMESPACE/NAME` and `pod/NAMESPACE/NAME`, of a member, name one that is there; else it is the pods of a
-    workload or a file, or so many copies. Raises QuestionError.
-    """
-    if isinstance(subject, str) and copies is None:
-        word, _, rest = subject.partition("/")
-        namespace, _, name = rest.rpartition("/")
-        namespace = namespace or DEFAULT_NAMESPACE
-        if word.lower() in POD_GROUP_WORDS:
-            return state, _gang_of_group(state, namespace, name)
-        record = state.find_record("Pod", namespace, name) if word.lower() in ("pod", "pods") else None
-        if record is not None and (found := gang_of_pod(state, record)) is not None:
-            return state, found
-    state, pods = find_pods(state, subject)
-    return state, _gang_of_pods(pods, copies)
-
-
-def gang_of_pod(state: ClusterState, record: ObjectRecord) -> Gang | None:
-    """Return the gang of a pod of the cluster, by its PodGroup or its annotation; None if it has none."""
-    metadata = record.obj.metadata
-    if (name := _group_of(record)) and state.find_record("PodGroup", metadata.namespace, name) is not None:
-        return _gang_of_group(state, metadata.namespace, name)
-    label = metadata.annotations.get(GANG_ANNOTATION)
-    if not label:
-        return None
-    members = [
-        each for each in _pods_in(state, metadata.namespace) if _annotation(each, GANG_ANNOTATION) == label
-    ]
-    return _build(
-        f'gang "{metadata.namespace}/{label}"', _members(state, members), [each.body for each in members]
-    )
-
-
-def _gang_of_group(state: ClusterState, namespace: str, name: str) -> Gang:
-    title = f'PodGroup "{namespace}/{name}"'
-    record = state.find_record("PodGroup", namespace, name)
-    members = [each for each in _pods_in(state, namespace) if _group_of(each) == name]
-    if record is None:
-        raise UnknownObjectError(f"there is no {title}")
-    spec = part(record.body, "spec")
-    if spec.get("parentCompositePodGroupName"):
-        raise QuestionError(
-            f"{title}: spec.parentCompositePodGroupName: groups of groups are not decided: ask about each group"
-        )
-    if not members:
-        raise QuestionError(f"{title}: it has no pods")
-    at_least = part(spec, "schedulingPolicy", "gang").get("minCount") or 0
-    keys = part(spec, "schedulingConstraints").get("topology") or ()
-    topology = next((str(each.get("key")) for each in keys if isinstance(each, Mapping)), "")
-    bodies = [record.body, *(each.body for each in members)]
-    return replace(_build(title, _members(state, members), bodies, topology), at_least=at_least)
-
-
-def _gang_of_pods(pods: Pods, copies: int | None) -> Gang:
-    """Return the gang of the pods of a workload or a file, or of copies."""
-    members: list[Member] = []
-    bodies = []
-    for template, count in pods.templates:
-        for number in range(1, (copies or count) + 1):
-            name = template.name(number).partition("/")[2].rstrip('"')
-            members.append(_member_of(template, number, name if pods.are_of_workload else f"copy {number}"))
-        bodies += [] if template.pod is None else [template.pod.body]
-    return _build(pods.subject, tuple(members), bodies)
-
-
-def _build(
-    subject: str, members: tuple[Member, ...], bodies: Iterable[Mapping[str, Any]], topology: str = ""
-) -> Gang:
-    """Return a gang with what the annotations of its objects say. Raises QuestionError."""
-    found: dict[str, str] = {}
-    for body in bodies:
-        for name, text in part(body, "metadata", "annotations").items():
-            if (
-                name in (GANG_MATCH_ANNOTATION, GANG_TOPOLOGY_ANNOTATION)
-                and found.setdefault(name, text) != text
-            ):
-                raise QuestionError(
-                    f"{subject}: {name}: {found[name]} and {text}: all its pods must say the same"
-                )
-    return Gang(
-        subject,
-        members,
-        read_match(subject, found.get(GANG_MATCH_ANNOTATION, "")),
-        topology or found.get(GANG_TOPOLOGY_ANNOTATION, ""),
-    )
-
-
-def read_match(subject: str, text: str) -> GangMatch | None:
-    """Return what the annotation says: `ATTRIBUTE` or `ATTRIBUTE;class=CLASS,CLASS`. Raises QuestionError."""
-    if not text:
-        return None
-    attribute, _, rest = text.partition(";")
-    word, _, names = rest.partition("=")
-    if not re.fullmatch(r"[^/\s\"]+/[A-Za-z_]\w*", attribute) or (rest and (word != "class" or not names)):
-        raise QuestionError(
-            f"{subject}: {GANG_MATCH_ANNOTATION}: {text}: write DOMAIN/ATTRIBUTE, or DOMAIN/ATTRIBUTE;class=CLASS,CLASS"
-        )
-    return GangMatch(attribute, tuple(sorted(filter(None, names.split(",")))))
-
-
-def _pods_in(state: ClusterState, namespace: str) -> Iterator[ObjectRecord]:
-    for record in state.objects.of_kind("Pod"):
-        metadata = record.obj.metadata
-        is_ending = metadata.deletion_timestamp and not record.obj.spec.node_name
-        if metadata.namespace == namespace and not is_over(record.obj) and not is_ending:
-            yield record
-
-
-def _group_of(record: ObjectRecord) -> str:
-    group = record.obj.spec.scheduling_group
-    return "" if group is None else group.pod_group_name or ""
-
-
-def _annotation(record: ObjectRecord, name: str) -> str:
-    return str(record.obj.metadata.annotations.get(name) or "")
-
-
-def _members(state: ClusterState, records: Iterable[ObjectRecord]) -> tuple[Member, ...]:
-    """Return pods of the cluster as members: bound ones first, then by name, in which numbers count as such."""
-    members = [_read_member(state, each) for each in records]
-    return tuple(sorted(members, key=lambda each: (not each.node, _natural(each.name))))
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    return [(int(each or 0), "") if each.isdigit() else (0, each) for each in re.split(r"(\d+)", name)]
-
-
-def _read_member(state: ClusterState, record: ObjectRecord) -> Member:
-    metadata = record.obj.metadata
-    if not metadata.uid and not record.obj.spec.node_name:
-        # It stands in a file, and nobody has made its claims.
-        _, pods = find_pods(state, f"Pod/{metadata.namespace}/{metadata.name}")
-        return _member_of(pods.templates[0][0], 1, metadata.name)
-    entries = list(resolve_entries(record.obj, state.find_claim, state.has_template))
-    claims = [entry.claim for entry in entries if entry.claim is not None]
-    node = record.obj.spec.node_name
-    problem = next((entry.problem for entry in entries if entry.problem is not None), None)
-    problem = _NO_GROUP_DEVICES if extended_resources(record.obj) else problem
-    return Member(
-        record.obj.metadata.name,
-        record,
-        tuple([each for each in claims if each.status.allocation is None]),
-        tuple([each for each in claims if each.status.allocation is not None]),
-        Decider.OPERATOR if GATE in find_gates(record) else Decider.KUBE_SCHEDULER,
-        None if node else problem,
-        node,
-    )
-
-
-def _member_of(template: Template, number: int, name: str) -> Member:
-    """Return a pod that is still to be made as a member. Raises QuestionError for what is no pod."""
-    pod = template.build_pod(number)
-    if pod is None:
-        raise QuestionError(f"{template.subject}: only pods make a gang")
-    metadata = {**pod.body["metadata"], "name": pod.obj.metadata.name}
-    claims = [*(each.obj for each in template.named.values()), *template.build_claims(number).values()]
-    return Member(
-        name,
-        replace(pod, body={**pod.body, "metadata": metadata}),
-        tuple([each for each in claims if each.status.allocation is None]),
-        tuple([each for each in claims if each.status.allocation is not None]),
-        template.decider,
-        None if template.extended is None else _NO_GROUP_DEVICES,
-    )
-
-
 # --- what becomes of them
 
 
@@ -291,7 +101,55 @@ def explain_gang(state: ClusterState, subject: Subject, copies: int | None = Non
 
 def answer_gang(state: ClusterState, gang: Gang) -> GangAnswer:
     """Return whether the pods of a gang fit all at once, in the state as it is."""
-    return _GangQuestion(state, gang, GangAssigner(state.allocators, state.placement)).answer()
+    with state.trial():
+        return answer_gangs(state, [gang])[0]
+
+
+def answer_gangs(state: ClusterState, gangs: Iterable[Gang]) -> tuple[GangAnswer, ...]:
+    """Return whether the pods of each of some gangs fit all at once, each beside those before it that do.
+
+    These count afterwards, within a trial of the state. What comes after one that is not decided is not asked about.
+    """
+    answers: list[GangAnswer] = []
+    had: dict[ClaimKey, AllocationResult] = {}
+    for gang in gangs:
+        if any(each.state == "undecided" for each in answers):
+            size, text = len(gang.members), "a gang before it is not decided"
+            answers.append(
+                GangAnswer(gang.subject, "undecided", size, 0, gang.at_least or size, partial=(text,))
+            )
+            continue
+        question = _GangQuestion(state, _holding(gang, had), GangAssigner(state.allocators, state.placement))
+        answers.append(question.answer(is_first=not any(each.state == "waits" for each in answers)))
+        if answers[-1].state == "fits" and question.found is not None:
+            had |= question.found.results
+            let_count(state, gang, question.found)
+    return tuple(answers)
+
+
+def let_count(state: ClusterState, gang: Gang, found: Assignment) -> None:
+    """Let a gang, or its first members, have what an assignment gives it, within a trial of a state."""
+    for key, result in found.results.items():
+        state.ledger.assume(*key, result)
+    for each, node in zip(gang.members, found.nodes, strict=False):
+        if not each.node:
+            state.placement.place(each.pod, node)
+
+
+def _holding(gang: Gang, results: Mapping[ClaimKey, AllocationResult]) -> Gang:
+    """Return a gang whose claims have what others got for them."""
+    if not any(claim_key(claim) in results for each in gang.members for claim in each.claims):
+        return gang
+    members = []
+    for each in gang.members:
+        held = [claim for claim in each.claims if claim_key(claim) in results]
+        given = [
+            replace(claim, status=replace(claim.status, allocation=results[claim_key(claim)]))
+            for claim in held
+        ]
+        left = tuple([claim for claim in each.claims if claim not in held])
+        members.append(replace(each, claims=left, held=(*each.held, *given)))
+    return replace(gang, members=tuple(members))
 
 
 @dataclass(slots=True)
@@ -301,13 +159,16 @@ class _GangQuestion:
     state: ClusterState
     gang: Gang
     assigner: GangAssigner
+    found: Assignment | None = None
+    """Where those go that fit."""
     _undecided: list[NoDecision] = field(default_factory=list)
 
-    def answer(self) -> GangAnswer:
+    def answer(self, *, is_first: bool = True) -> GangAnswer:
+        """Return the answer; of the `first` one that does not fit also what would help."""
         gang = self.gang
         size = len(gang.members)
-        if any(each.problem is _NO_GROUP_DEVICES for each in gang.members):
-            self._undecided.append(NoDecision(_NO_GROUP_DEVICES.message))
+        if any(each.problem is NO_GROUP_DEVICES for each in gang.members):
+            self._undecided.append(NoDecision(NO_GROUP_DEVICES.message))
         at_least = min(gang.at_least, size) or size
         missing = self._find_missing()
         if all(each.node for each in gang.members):
@@ -318,6 +179,7 @@ class _GangQuestion:
         if not isinstance(found, Assignment):
             self._keep_undecided(found)
             fitting, found = self._find_most()
+        self.found = found
         pods = () if found is None else self._pods_of(found, fitting)
         value = "" if found is None else self._common(found.domain, found.value)
         answer = GangAnswer(gang.subject, "fits", size, fitting, at_least, pods, value)
@@ -337,13 +199,10 @@ class _GangQuestion:
                 message=answer.message or f"it has {size} pods, and needs {gang.at_least}",
             )
         elif fitting < at_least:
-            values = tuple(self._try_values())
-            answer = replace(
-                answer,
-                state="undecided" if self._undecided else "waits",
-                values=values,
-                changes=tuple(self._changes(fitting)),
-            )
+            answer = replace(answer, state="undecided" if self._undecided else "waits")
+            if is_first:
+                values = tuple(self._try_values())
+                answer = replace(answer, values=values, changes=tuple(self._changes(fitting)))
         else:
             answer = replace(answer, scheduler=self._find_scheduler(fitting))
             missing += find_unchecked([each.pod.body for each in gang.members])
@@ -410,13 +269,9 @@ class _GangQuestion:
             text = f"the {number} pods that run have not the same {common} as it is"
             return Explanation(Reason.CLAIMS_DO_NOT_FIT_TOGETHER, text)
         with self.state.trial():
-            results: Mapping[ClaimKey, AllocationResult] = {} if found is None else found.results
-            for key, result in results.items():
-                self.state.ledger.assume(*key, result)
-            for each, node in zip(self.gang.members, () if found is None else found.nodes, strict=False):
-                if not each.node:
-                    self.state.placement.place(each.pod, node)
-            return self._explain_beside(member, results)
+            if found is not None:
+                let_count(self.state, self.gang, found)
+            return self._explain_beside(member, {} if found is None else found.results)
 
     def _explain_beside(self, member: Member, results: Mapping[ClaimKey, AllocationResult]) -> Explanation:
         own = {

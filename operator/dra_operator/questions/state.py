@@ -196,6 +196,7 @@ class ClusterState:
     def trial(self) -> Iterator[None]:
         """Take back at the end what is decided meanwhile: allocations that are assumed, and pods that are placed."""
         before = {*self.ledger.assumed_claims()}
+        placed = self.placement.placed if "placement" in self.__dict__ else frozenset()
         try:
             yield
         finally:
@@ -204,7 +205,7 @@ class ClusterState:
                 if key not in before:
                     self.ledger.withdraw(*key)
             if "placement" in self.__dict__:
-                self.placement.release_all()
+                self.placement.release_others(placed)
 
     @property
     def errors(self) -> list[str]:

@@ -4,12 +4,14 @@ Its pods are those of its owner chain; each is explained by itself, equal ones o
 one after the other, as `fit` does, beside what is used now. Source: docs/kubectl.md, "Workloads".
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Pod
 from dra_operator.pods.claims import is_over
+from dra_operator.pods.gang_assignment import Gang
 from dra_operator.pods.known_workloads import KnownWorkload
 from dra_operator.pods.objects import Manifest, ObjectRecord, Place
 from dra_operator.pods.smallest_change import Effort
@@ -18,6 +20,8 @@ from dra_operator.questions.answers import Conclusion, UnknownObjectError, concl
 from dra_operator.questions.copies import Pods, Subject, Template, find_pods
 from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain, explain_placed
 from dra_operator.questions.fit import place_pods
+from dra_operator.questions.gang_members import all_of, choose_missing, find_gangs, is_of_gang
+from dra_operator.questions.gangs import GangAnswer, answer_gangs
 from dra_operator.questions.placer import Placer
 from dra_operator.questions.rollout import deployment_of
 from dra_operator.questions.state import ClusterState
@@ -26,6 +30,7 @@ from dra_operator.questions.waiting import find_shape
 _WAITS: Final = ("waits", "broken")
 _FINISHED: Final = frozenset(("Complete", "Completed", "Succeeded", "Failed"))
 """Conditions of workloads that make no more pods."""
+_Wanted: TypeAlias = Sequence[tuple[Template, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +47,23 @@ class EqualPods:
 class WorkloadAnswer:
     """What becomes of the pods of a workload: those that exist, and then those that are still to be made.
 
-    `partial` has a line for each thing that the answer lacks, `assumed` for each that it assumes.
+    `gangs` are its pods that run together or not at all, each beside those before it; `items` then has of those that
+    are still to be made only what keeps one by itself. `partial` has a line for each thing that the answer lacks,
+    `assumed` for each that it assumes.
     """
 
     subject: str
     items: tuple[EqualPods, ...]
     partial: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    gangs: tuple[GangAnswer, ...] = ()
 
     @property
     def conclusion(self) -> Conclusion:
-        """Whether no pod waits."""
-        waiting = [each.explanation for each in self.items if each.explanation.state in _WAITS]
+        """Whether no pod waits, and all gangs fit."""
+        found = [each.explanation for each in self.items if each.explanation.state in _WAITS]
+        waiting: list[ExplainAnswer | GangAnswer] = [*found]
+        waiting += (each for each in self.gangs if each.conclusion is not Conclusion.YES)
         is_certain = not self.partial or any(not each.partial for each in waiting)
         return conclude(is_yes=not waiting, is_partial=not is_certain)
 
@@ -64,7 +74,8 @@ _SUSPENDED: Final = "it is suspended, and makes its pods once it is not"
 def explain_new_pods(state: ClusterState, subject: Subject, effort: Effort | None = EFFORT) -> WorkloadAnswer:
     """Return what would become of the pods of a workload, or of several pods, in a file. Raises QuestionError."""
     state, pods = find_pods(state, subject)
-    return _answer(pods.subject, _explain_missing(state, pods, pods.templates, effort))
+    gangs = find_gangs(state, all_of(pods))
+    return _answer(pods.subject, *_explain_new(state, pods, pods.templates, gangs, effort))
 
 
 def explain_workload(
@@ -81,17 +92,25 @@ def explain_workload(
         raise UnknownObjectError(f"there is no {title}, nor a pod of it")
     items = list(_explain_existing(state, records, effort))
     if body is None:
-        return _answer(title, items, f"{title} was not read: which pods it still makes is not known")
+        with state.trial():
+            gangs = answer_gangs(state, find_gangs(state, (), records))
+        return _answer(title, items, gangs, f"{title} was not read: which pods it still makes is not known")
+    gangs = ()
     conditions = part(body, "status").get("conditions") or ()
     is_finished = any(each.get("type") in _FINISHED and each.get("status") == "True" for each in conditions)
     if not is_finished and not known.is_for_each_node:
         manifest = Manifest(Place("", 0, 0), body)
         state, pods = find_pods(state, [manifest])
-        missing = _explain_missing(state, pods, _count_missing(pods, records, body), effort)
+        wanted = _count_missing(pods, records, body)
+        numbers = [
+            (template, choose_missing(template, total, count, records))
+            for (template, count), (_, total) in zip(wanted, pods.templates, strict=True)
+        ]
+        missing, gangs = _explain_new(state, pods, wanted, find_gangs(state, numbers, records), effort)
         if Workload(manifest, known, name).is_suspended:
             missing = [_after_suspension(each) for each in missing]
         items += missing
-    return _answer(title, items)
+    return _answer(title, items, gangs)
 
 
 def _after_suspension(pods: EqualPods) -> EqualPods:
@@ -100,11 +119,13 @@ def _after_suspension(pods: EqualPods) -> EqualPods:
     return replace(pods, explanation=replace(pods.explanation, assumed=assumed))
 
 
-def _answer(title: str, items: list[EqualPods], *partial: str) -> WorkloadAnswer:
-    found = [each.explanation for each in items]
+def _answer(
+    title: str, items: list[EqualPods], gangs: tuple[GangAnswer, ...], *partial: str
+) -> WorkloadAnswer:
+    found: list[ExplainAnswer | GangAnswer] = [*gangs, *(each.explanation for each in items)]
     lines = dict.fromkeys([*partial, *(line for each in found for line in each.partial)])
     assumed = dict.fromkeys(line for each in found for line in each.assumed)
-    return WorkloadAnswer(title, tuple(items), tuple(lines), tuple(assumed))
+    return WorkloadAnswer(title, tuple(items), tuple(lines), tuple(assumed), gangs)
 
 
 def _find_pods(
@@ -185,7 +206,32 @@ def _count_missing(
     return found
 
 
-def _explain_missing(state: ClusterState, pods: Pods, wanted: Any, effort: Effort | None) -> list[EqualPods]:
+def _explain_new(
+    state: ClusterState, pods: Pods, wanted: _Wanted, gangs: Sequence[Gang], effort: Effort | None
+) -> tuple[list[EqualPods], tuple[GangAnswer, ...]]:
+    """Return what would become of pods that are still to be made, and of all gangs, before those that are of none.
+
+    Of members there is only what the gangs do not say: why one waits by itself.
+    """
+    of_gangs = [each for each in wanted if gangs and is_of_gang(state, each[0])]
+    with state.trial():
+        answers = answer_gangs(state, gangs)
+        items = _explain_missing(state, pods, [each for each in wanted if each not in of_gangs], effort)
+    fit = all(each.state in ("fits", "runs") for each in answers)
+    alone = _explain_missing(state, pods, of_gangs, effort)
+    # What the API server does not take keeps a gang as well.
+    if any(_is_not_created(each) if fit else each.explanation.state in _WAITS for each in alone):
+        items = [*alone, *items]
+    return items, answers
+
+
+def _is_not_created(pods: EqualPods) -> bool:
+    return pods.explanation.reason == Reason.CLAIM_NOT_CREATED
+
+
+def _explain_missing(
+    state: ClusterState, pods: Pods, wanted: _Wanted, effort: Effort | None
+) -> list[EqualPods]:
     """Return what would become of pods that are still to be made: of those that fit, and of the others."""
     wanted = [(template, count) for template, count in wanted if count]
     if not wanted:

@@ -1,6 +1,7 @@
 """`kubectl dra explain`: why a claim or pod waits, request by request, and the smallest change that would help."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,7 @@ from dra_operator.cli.kubectl.answering import (
     verb,
 )
 from dra_operator.cli.kubectl.completion import complete_subjects
-from dra_operator.cli.kubectl.gangs import gang_lines
+from dra_operator.cli.kubectl.gangs import gang_lines, gangs_lines
 from dra_operator.cli.kubectl.options import option
 from dra_operator.cli.kubectl.subjects import (
     COPIED,
@@ -109,6 +110,7 @@ def app(question: Question, *, subject: str, no_changes: bool, without: tuple[st
     would = is_copy or bool(question.given)
     lines = list(_lines(question.style, report, would=would))
     if isinstance(what, str) and report.state == "waits" and (gang := _gang_of(cluster, what)) is not None:
+        report = replace(report, gang=gang)
         lines = [*gang_lines(question.style, gang), "", *lines]
     return Answer(
         "Explanation",
@@ -132,7 +134,8 @@ def _group(question: Question, cluster: "ClusterState", text: str) -> Answer:
 
 def _gang_of(cluster: "ClusterState", what: str) -> "GangAnswer | None":
     """Return what becomes of the gang of a pod that is named; None if it is of none."""
-    from dra_operator.questions.gangs import answer_gang, gang_of_pod
+    from dra_operator.questions.gang_members import gang_of_pod
+    from dra_operator.questions.gangs import answer_gang
 
     kind, _, name = what.partition("/")
     record = cluster.find_record(kind, *name.split("/")) if kind == "Pod" else None
@@ -165,14 +168,18 @@ def _has_several(manifests: "Sequence[Manifest]") -> bool:
 
 def _workload(question: Question, report: "WorkloadAnswer", text: str) -> Answer:
     """Return what becomes of the pods of a workload: a table, and then each reason once."""
-    style, lines, hints = question.style, [report.subject], []
+    style, hints = question.style, list[str]()
+    lines = list(gangs_lines(style, report.gangs)) if report.gangs else [report.subject]
     columns = (
         Column("PODS", lambda each: names_cell(each.names) if each.names else f"{each.count} to be made"),
         Column("STATE", _state_of),
         Column("NODE", lambda each: names_cell(each.nodes) if each.nodes else "-"),
         Column("REASON", lambda each: each.explanation.reason or "-", is_cut=True),
     )
-    lines += listing(columns, report.items, style) if report.items else ["it has no pods, and makes none"]
+    if report.items:
+        lines += [*([""] if report.gangs else ()), *listing(columns, report.items, style)]
+    elif not report.gangs:
+        lines.append("it has no pods, and makes none")
     for each in report.items:
         if each.explanation.state in _WOULD and each.explanation.state != "fits":
             lines += ["", *_lines(style, each.explanation, would=not each.names)]
