@@ -24,6 +24,7 @@ from dra_bridge.device_manager import (
     UnknownHoldersError,
     is_offered,
 )
+from dra_bridge.device_nodes import HostDevices
 from dra_bridge.devices import PluginDevice, driver_name
 from dra_bridge.driver import DriverServer
 from dra_bridge.plugins import PluginClient, PluginServer
@@ -49,6 +50,8 @@ class AgentOptions:
     node: str
     kubelet: Path
     cdi: Path
+    devices: Path
+    """Where the host's /dev is seen."""
     listen: str
 
     @property
@@ -87,6 +90,7 @@ class Agent:
             self._checkpoint,
             options.cdi,
             options.node,
+            host_devices=HostDevices(options.devices),
             get_claim=self._view.get_claim,
             held=self._device_manager.held,
             may_be_offered=self._may_be_offered,

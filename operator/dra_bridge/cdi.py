@@ -42,6 +42,9 @@ class DeviceNode(_Stored):
     container_path: str
     host_path: str
     permissions: str = ""
+    uid: int | None = None
+    gid: int | None = None
+    """The owner on the host, where that is seen; without one, a runtime gives it to the container's user."""
 
 
 class Answer(_Stored):
@@ -123,6 +126,7 @@ def _edits(answer: Answer) -> dict[str, Any]:
                 "path": each.container_path,
                 "hostPath": each.host_path,
                 **({"permissions": each.permissions} if each.permissions else {}),
+                **({"uid": each.uid, "gid": each.gid} if each.uid is not None else {}),
             }
             for each in answer.devices
         ]

@@ -37,6 +37,7 @@ def print_class(
 
 @app.command()
 def run(
+    *,
     node: Annotated[str, typer.Option(envvar="NODE_NAME", help="The node that the agent is on.")],
     kubelet: Annotated[
         Path, typer.Option(help="The kubelet's folder, at the path at which the kubelet sees it.")
@@ -44,6 +45,7 @@ def run(
     cdi: Annotated[Path, typer.Option(help="Where the container runtime looks for CDI files.")] = Path(
         "/var/run/cdi"
     ),
+    devices: Annotated[Path, typer.Option(help="Where the host's /dev is seen.")] = Path("/dev"),
     listen: Annotated[str, typer.Option(help="Where probe and metrics are.")] = "0.0.0.0:8081",
     kubeconfig: Annotated[str, typer.Option(help="Outside a pod: who to be.")] = "",
 ) -> None:
@@ -60,7 +62,7 @@ def run(
         access = load_access(kubeconfig or None)
     except AccessError as error:
         _refuse(str(error))
-    raise typer.Exit(asyncio.run(_serve(AgentOptions(node, kubelet, cdi, listen), access)))
+    raise typer.Exit(asyncio.run(_serve(AgentOptions(node, kubelet, cdi, devices, listen), access)))
 
 
 async def _serve(options: "AgentOptions", access: "Access") -> int:

@@ -25,6 +25,7 @@ from dra_bridge.cdi import (
 )
 from dra_bridge.checkpoint import Checkpoint, ClaimRecord, PreparedDevice, RequestRecord
 from dra_bridge.device_manager import HeldDevices, UnknownHoldersError
+from dra_bridge.device_nodes import HostDevices
 from dra_bridge.resources import PluginError, Resource
 from dra_operator.cluster.session import ApiError, ApiUnreachable
 
@@ -60,6 +61,7 @@ class Preparation:
         cdi: Path,
         node: str,
         *,
+        host_devices: HostDevices,
         get_claim: Callable[[str, str], Awaitable[dict[str, Any]]],
         held: Callable[[], Awaitable[HeldDevices]],
         may_be_offered: Callable[[str], bool],
@@ -69,6 +71,7 @@ class Preparation:
         self._checkpoint = checkpoint
         self._cdi = cdi
         self._node = node
+        self._host_devices = host_devices
         self._get_claim = get_claim
         self._held = held
         self._may_be_offered = may_be_offered
@@ -230,7 +233,8 @@ class Preparation:
         request = record.requests.get(name)
         try:
             if request is None:
-                request = RequestRecord(devices=devices, answer=await plugin.allocate(ids))
+                answer = self._host_devices.expand(await plugin.allocate(ids))
+                request = RequestRecord(devices=devices, answer=answer)
                 record = self._store(record, name, request)
             if not request.started:
                 await plugin.pre_start(ids)

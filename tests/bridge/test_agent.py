@@ -82,7 +82,7 @@ def test_claim_is_prepared_once(world):
     assert device["containerEdits"] == {
         "env": ["PLUGIN_DEVICES=dev-0,dev-2"],
         "deviceNodes": [
-            {"path": f"/dev/{name}", "hostPath": "/dev/zero", "permissions": "rw"}
+            {"path": f"/dev/{name}", "hostPath": "/dev/zero", "permissions": "rw", "uid": 0, "gid": 0}
             for name in ("dev-0", "dev-2")
         ],
         "mounts": [
@@ -230,6 +230,27 @@ def test_plugin_that_hangs(world):
         assert not waiting.done()
         slow.stop()
         waiting.result(45)
+
+
+def test_resource_whose_socket_cannot_be_had():
+    """Its driver comes once the socket can be had; the agent says why it is not there, and other resources go on."""
+    with BridgeWorld() as world:
+        obstacle = world.kubelet.folder / "plugins_registry" / "bar.vendor.com-reg.sock"
+        obstacle.mkdir(parents=True)
+        world.start_agent()
+        world.wait_ready()
+        world.plugin(named(1), "vendor.com/bar").start()
+        world.wait_for(lambda: "vendor.com/bar: " in world.log(), "the reason")
+
+        serve(world, named(2))
+        claim = world.put_claim("claim", ["dev-0"])
+        assert world.kubelet.prepare(DRIVER, claim).error == ""
+        assert not world.is_ready()
+        assert world.slices("bar.vendor.com") == []
+
+        obstacle.rmdir()
+        world.wait_for(lambda: world.devices("bar.vendor.com"), "the other devices")
+        world.wait_ready()
 
 
 def test_what_cannot_be_bridged_is_a_warning(world):

@@ -31,6 +31,8 @@ class Behaviour:
     annotations: dict[str, str] = field(default_factory=dict)
     envs: dict[str, str] = field(default_factory=dict)
     cdi_devices: bool = False
+    paths: dict[str, str] = field(default_factory=dict)
+    """More device nodes: paths in the container by paths of the host."""
 
 
 class DevicePlugin(services.DevicePluginServicer):
@@ -62,6 +64,10 @@ class DevicePlugin(services.DevicePluginServicer):
         self._server.add_insecure_port(f"unix:{self._folder / endpoint}")
         self._server.start()
         register(self._folder, self.resource, endpoint, version)
+
+    def move(self, folder: Path) -> None:
+        """Register in another folder from the next start on."""
+        self._folder = folder
 
     def stop(self) -> None:
         """End, and leave no socket."""
@@ -117,6 +123,8 @@ class DevicePlugin(services.DevicePluginServicer):
         one.envs["PLUGIN_DEVICES"] = ",".join(ids)
         one.envs.update(self.behaviour.envs)
         one.annotations.update(self.behaviour.annotations)
+        for host, inside in self.behaviour.paths.items():
+            one.devices.add(container_path=inside, host_path=host, permissions="rw")
         for each in ids:
             one.devices.add(container_path=f"/dev/{each}", host_path="/dev/zero", permissions="rw")
             one.mounts.add(container_path=f"/etc/{each}", host_path="/etc/hostname", read_only=True)

@@ -1,76 +1,56 @@
-"""The bridge on a real node: Kubernetes' own sample device plugin, unchanged, by the device manager and by the bridge.
+"""The bridge on a real node: what containers get of device plugins by it is what the kubelet's device manager gives.
 
-The plugin moves from the kubelet to the bridge while a pod of the device manager runs, and back again.
+Kubernetes' own sample plugin, unchanged, moves from the kubelet to the bridge while pods run, and back again.
 """
 
 import json
 import os
+import secrets
+import shutil
+import stat
 import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
+from bridgefuzz.plugin import Behaviour, DevicePlugin, Listed
 from controlplane import UnavailableError
 from controlplane.bridge import install_bridge, remove_bridge, write_kubeconfig
+from controlplane.node.bridge_agent import BridgeAgent, ContainerDevices
 from controlplane.node.images import GUEST
 from controlplane.node.programs import find_or_build_sample_plugin
-from controlplane.processes import Process
 from controlplane.scene import RESOURCE, allocation
 from dra_bridge.devices import device_class
 
-NAME = "example.com/resource"
-DRIVER = "resource.example.com"
+NAME, DRIVER = "example.com/resource", "resource.example.com"
 DEVICES = {"Dev-1", "Dev-2"}
+OWN, SLOW = "example.com/own", "example.com/slow"
 
 
-class Bridge:
-    """The agent of a node as a process of this machine, and the sample plugin in the node's namespaces."""
+class SamplePlugin:
+    """The sample plugin in the node's namespaces, as the kubelet's and as the bridge's."""
 
-    def __init__(self, node, program, kubeconfig, logs, environment):
-        self.node, self.program, self.logs = node, program, logs
-        self.environment = environment
-        self.own = node.folder / "kubelet" / "plugins" / "dra-bridge" / "device-plugins"
-        self.plugin = None
-        self.agent = None
-        self.kubeconfig = kubeconfig
+    def __init__(self, agent, program, environment):
+        self.agent, self.node, self.program, self.environment = agent, agent.node, program, environment
+        self.process = None
 
-    def start_agent(self):
-        """Start the agent and wait until it serves plugins."""
-        flags = {
-            "--node": self.node.name,
-            "--kubelet": self.node.folder / "kubelet",
-            "--cdi": self.node.folder / "cdi",
-            "--listen": "127.0.0.1:0",
-            "--kubeconfig": self.kubeconfig,
-        }
-        command = [sys.executable, "-m", "dra_bridge", "run"]
-        command += [str(part) for pair in flags.items() for part in pair]
-        self.agent = Process("bridge", command, log=self.logs / "bridge.log", env=dict(os.environ))
-        self.agent.wait_until((self.own / "kubelet.sock").exists, seconds=60)
-
-    def start_plugin(self, *, bridged):
-        """Start the plugin; the one change is what is mounted where it expects the kubelet's folder."""
+    def start(self, *, bridged):
+        """Start it; the one change is what is mounted where it expects the kubelet's folder."""
         folder = "/var/lib/kubelet/device-plugins"
         mounts = f"mkdir -p /var/run/cdi && mount --bind {self.node.folder}/cdi /var/run/cdi"
         if bridged:
-            mounts += f" && mount --bind {self.own} {folder}"
+            mounts += f" && mount --bind {self.agent.plugins} {folder}"
         environment = " ".join(f"{name}={value}" for name, value in self.environment.items())
         script = f"{mounts} && exec env {environment} {self.program}"
-        self.plugin = self.node.spawn_inside("unshare", "--mount", "sh", "-c", script)
-
-    def stop_plugin(self):
-        """End the plugin without warning, as its container ends on an update."""
-        subprocess.run(["kill", "-KILL", *self._descendants(self.plugin.pid)], check=True)
-        self.plugin.wait(30)
-        self.node._processes.remove(self.plugin)
-        self.plugin = None
+        self.process = self.node.spawn_inside("unshare", "--mount", "sh", "-c", script)
 
     def stop(self):
-        """End both."""
-        if self.plugin is not None:
-            self.stop_plugin()
-        if self.agent is not None:
-            self.agent.stop()
+        """End it without warning, as its container ends on an update."""
+        if self.process is not None:
+            subprocess.run(["kill", "-KILL", *self._descendants(self.process.pid)], check=True)
+            self.process.wait(30)
+            self.node._processes.remove(self.process)
+            self.process = None
 
     def _descendants(self, pid):
         found = subprocess.run(["pgrep", "--parent", str(pid)], capture_output=True, text=True, check=False)
@@ -78,41 +58,65 @@ class Bridge:
         return [*children, *(each for child in children for each in self._descendants(int(child)))]
 
 
+@pytest.fixture(scope="module")
+def agent(plane, nodes, tmp_path_factory):
+    """Run the agent on the first node."""
+    folder = tmp_path_factory.mktemp("bridge")
+    install_bridge(plane)
+    agent = BridgeAgent(nodes[0], write_kubeconfig(plane, nodes[0].name, folder / "agent.kubeconfig"), folder)
+    agent.start()
+    yield agent
+    agent.stop()
+    plane.client.delete(f"{RESOURCE}/resourceslices?fieldSelector=spec.nodeName={nodes[0].name}")
+    remove_bridge(plane)
+
+
 @pytest.fixture
-def bridge(cluster, nodes, tmp_path, request):
-    """Return what serves the plugin of the first node, and the class as the command prints it."""
+def plugins(cluster, agent):
+    """Return a list of plugins that end after the pods; each resource has its class."""
+    started = []
+    for name in (NAME, OWN, SLOW):
+        cluster.client.create(f"{RESOURCE}/deviceclasses", device_class(name))
+    with ContainerDevices(agent.node) as containers:
+        yield started
+    # A plugin that hangs keeps its pod.
+    for each in started:
+        if isinstance(each, DevicePlugin):
+            each.stop()
+    cluster.client.delete(f"{cluster.pods}?gracePeriodSeconds=1")
+    cluster.client.wait_for(cluster.pods, lambda found: not found["items"], seconds=90, what="no pods")
+    for each in started:
+        each.stop()
+    assert containers.looks
+    assert not containers.twice, "devices in two containers at one moment"
+
+
+@pytest.fixture
+def sample(agent, plugins, request):
+    """Return the sample plugin."""
     try:
         program = find_or_build_sample_plugin()
     except UnavailableError as error:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(str(error))
-    install_bridge(cluster.plane)
-    kubeconfig = write_kubeconfig(cluster.plane, nodes[0].name, tmp_path / "kubeconfig")
-    bridge = Bridge(nodes[0], program, kubeconfig, tmp_path, request.param)
-    try:
-        yield bridge
-    finally:
-        cluster.client.delete(f"{cluster.pods}?gracePeriodSeconds=1")
-        cluster.client.wait_for(cluster.pods, lambda found: not found["items"], seconds=60, what="no pods")
-        bridge.stop()
-        cluster.client.delete(f"{RESOURCE}/resourceslices?fieldSelector=spec.driver={DRIVER}")
-        remove_bridge(cluster.plane)
+    plugins.append(SamplePlugin(agent, program, request.param))
+    return plugins[-1]
 
 
-def create_pod(cluster, name, node):
+def create_pod(cluster, name, node, resource=NAME):
     """Create a pod with `limits`, as pods of device plugins have them."""
     container = {
         "name": "main",
         "image": GUEST,
         "command": ["sleep", "9999"],
-        "resources": {"limits": {NAME: "1"}},
+        "resources": {"limits": {resource: "1"}},
     }
     spec = {
         "restartPolicy": "Never",
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 1,
-        "nodeSelector": {"kubernetes.io/hostname": node},
+        "nodeSelector": {"kubernetes.io/hostname": node.name},
         "containers": [container],
     }
     cluster.client.create(cluster.pods, {"metadata": {"name": name}, "spec": spec})
@@ -139,14 +143,9 @@ def specification(cluster, node, name):
     return device, json.loads(json.dumps(found).replace(device, "DEVICE"))
 
 
-def allocatable(node):
-    """Return what the device manager offers."""
-    return node.client.get(node.path)["status"]["allocatable"].get(NAME, "0")
-
-
-def bridged(cluster):
+def bridged(cluster, driver=DRIVER):
     """Return the taints of the bridge's devices by ID."""
-    found = cluster.client.get(f"{RESOURCE}/resourceslices?fieldSelector=spec.driver={DRIVER}")["items"]
+    found = cluster.client.get(f"{RESOURCE}/resourceslices?fieldSelector=spec.driver={driver}")["items"]
     return {
         device["attributes"]["id"]["string"]: [taint["value"] for taint in device.get("taints", ())]
         for each in found
@@ -154,40 +153,64 @@ def bridged(cluster):
     }
 
 
-def wait(bridge, condition, what):
+def wait(agent, condition, what):
     """Wait for something on the node; say what the agent has logged if it does not come."""
     try:
-        bridge.node.wait_until(condition, what=what, seconds=90)
+        agent.node.wait_until(condition, what=what, seconds=90)
     except AssertionError as error:
-        error.add_note(bridge.agent.log_text()[-4000:] if bridge.agent else "no agent")
+        error.add_note(agent.log())
         raise
 
 
-@pytest.mark.parametrize("bridge", [{}, {"CDI_ENABLED": "1"}], ids=["paths", "CDI"], indirect=True)
-def test_plugin_moves_to_the_bridge_and_back(cluster, nodes, bridge):
-    """Whoever has it allocated, a container is given the same, and no device is in two running pods."""
-    node = nodes[0]
-    # The node may still say what the plugin of a test before had.
-    wait(bridge, lambda: allocatable(node) != "2", "the end of an earlier plugin's devices")
-    bridge.start_plugin(bridged=False)
-    wait(bridge, lambda: allocatable(node) == "2", "the device manager's devices")
-    create_pod(cluster, "before", node.name)
-    first, expected = specification(cluster, node, "before")
+def wait_offered(agent, count, resource=NAME):
+    """Wait until the device manager offers so many devices."""
 
-    # To the bridge, while the pod runs.
-    cluster.client.create(f"{RESOURCE}/deviceclasses", device_class(NAME))
-    bridge.start_agent()
-    bridge.stop_plugin()
-    bridge.start_plugin(bridged=True)
+    def is_offered():
+        node = agent.node.client.get(agent.node.path)
+        return node["status"]["allocatable"].get(resource, "0") == str(count)
+
+    wait(agent, is_offered, f"{count} devices of the device manager")
+
+
+def move_to_bridge(cluster, agent, sample):
+    """Create a pod of the device manager, then move the plugin; return the pod's device, and what it was given."""
+    wait_offered(agent, 0)
+    sample.start(bridged=False)
+    wait_offered(agent, 2)
+    create_pod(cluster, "before", agent.node)
+    first, given = specification(cluster, agent.node, "before")
+    sample.stop()
+    sample.start(bridged=True)
     (second,) = DEVICES - {first}
-    wait(bridge, lambda: bridged(cluster) == {first: ["in-use"], second: []}, "the slices")
+    wait(agent, lambda: bridged(cluster) == {first: ["in-use"], second: []}, "the slices")
+    return first, given
+
+
+def claim_device(cluster, agent):
+    """Create a claim with a selector and a pod that uses it; return its device, and what it was given."""
     selector = {"cel": {"expression": f"device.attributes['{DRIVER}'].id in ['Dev-1', 'Dev-2']"}}
     cluster.create_claim("claim", DRIVER, selectors=[selector])
     claim = cluster.wait_allocated("claim", seconds=60)
     assert len(allocation(claim)["devices"]["results"]) == 1
     cluster.create_pod("claiming", {"resourceClaimName": "claim"})
-    assert specification(cluster, node, "claiming") == (second, expected)
-    create_pod(cluster, "limited", node.name)
+    return specification(cluster, agent.node, "claiming")
+
+
+@pytest.mark.parametrize("sample", [{}], ids=["paths"], indirect=True)
+def test_plugin_moves_to_the_bridge_and_back(cluster, agent, sample, plugins):
+    """A container is given the same by both, and a plugin that hangs keeps its own pod alone, which says why."""
+    node = agent.node
+    first, expected = move_to_bridge(cluster, agent, sample)
+    slow = DevicePlugin(agent.plugins, SLOW, {"Dev-3": Listed()})
+    plugins.append(slow)
+    slow.behaviour = Behaviour(seconds=600)
+    slow.start()
+    create_pod(cluster, "hanging", node, SLOW)
+    (second,) = DEVICES - {first}
+    wait(agent, lambda: slow.asked, "an Allocate that hangs")
+
+    assert claim_device(cluster, agent) == (second, expected)
+    create_pod(cluster, "limited", node)
     cluster.client.wait_for(
         f"{cluster.pods}/limited",
         lambda pod: "cannot allocate" in str(pod["status"].get("conditions")),
@@ -200,10 +223,69 @@ def test_plugin_moves_to_the_bridge_and_back(cluster, nodes, bridge):
     # Back, as docs/bridge.md says: pods first.
     for name in ("claiming", "limited"):
         cluster.delete_pod(name)
-    assert not [path.name for path in (node.folder / "cdi").glob("dra-bridge-*")]
-    bridge.stop_plugin()
-    bridge.start_plugin(bridged=False)
-    wait(bridge, lambda: allocatable(node) == "2", "the device manager's devices")
-    wait(bridge, lambda: all("allocatable" in taints for taints in bridged(cluster).values()), "the taints")
-    create_pod(cluster, "after", node.name)
+    assert agent.cdi_files() == []
+    sample.stop()
+    sample.start(bridged=False)
+    wait_offered(agent, 2)
+    wait(agent, lambda: all("allocatable" in taints for taints in bridged(cluster).values()), "the taints")
+    create_pod(cluster, "after", node)
+    assert specification(cluster, node, "after")[1] == expected
+    why = f"the plugin of {SLOW} failed in Allocate: no answer within 30 s"
+    wait(
+        agent,
+        lambda: any(why in each for each in cluster.pod_events("hanging", "FailedPrepareDynamicResources")),
+        "the pod's Event",
+    )
+
+
+@pytest.mark.parametrize("sample", [{"CDI_ENABLED": "1"}], ids=["CDI"], indirect=True)
+def test_plugin_with_names_of_cdi(cluster, agent, sample):
+    """Where the plugin names CDI devices of its own, a claim, `limits` and the device manager give the same."""
+    _, expected = move_to_bridge(cluster, agent, sample)
+    cluster.delete_pod("before")
+    wait(agent, lambda: not any(bridged(cluster).values()), "the end of a taint")
+
+    claimed, given = claim_device(cluster, agent)
+    create_pod(cluster, "limited", agent.node)
+
+    assert given == expected
+    assert specification(cluster, agent.node, "limited") == (*(DEVICES - {claimed}), expected)
+
+
+@pytest.fixture
+def folder_of_nodes():
+    """Return a folder of the machine's /dev with nodes that are not root's, and a link to one of them."""
+    folder = Path("/dev") / f"dra-{secrets.token_hex(4)}"
+    (folder / "below").mkdir(parents=True)
+    for name in ("null", "below/null"):
+        os.mknod(folder / name, 0o660 | stat.S_IFCHR, os.makedev(1, 3))
+        os.chown(folder / name, 7, 29)
+    (folder / "link").symlink_to(folder / "null")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_folders_and_links_of_devices(cluster, agent, plugins, folder_of_nodes):
+    """A plugin's `devices` that are folders or links are for a container what a runtime makes of them otherwise."""
+    node = agent.node
+    plugin = DevicePlugin(node.folder / "kubelet" / "device-plugins", OWN, {"Dev-4": Listed()})
+    plugins.append(plugin)
+    plugin.behaviour = Behaviour(
+        paths={str(folder_of_nodes): "/dev/board", f"{folder_of_nodes}/link": "/dev/link"}
+    )
+    plugin.start()
+    wait_offered(agent, 1, OWN)
+    create_pod(cluster, "before", node, OWN)
+    _, expected = specification(cluster, node, "before")
+    assert {"/dev/board/null", "/dev/board/below/null", "/dev/link"} <= {
+        each["path"] for each in expected["devices"]
+    }
+    cluster.delete_pod("before")
+    plugin.stop()
+    plugin.move(agent.plugins)
+    plugin.start()
+    wait(agent, lambda: bridged(cluster, "own.example.com") == {"Dev-4": []}, "the slice")
+
+    create_pod(cluster, "after", node, OWN)
+
     assert specification(cluster, node, "after")[1] == expected
