@@ -13,7 +13,7 @@ from bridgefuzz.world import DRIVER, RESOURCE, BridgeWorld
 
 SLICES_SECONDS = 2.0
 """How soon after a plugin's message, or the agent's readiness, slices are what the plugin says."""
-SLACK_SECONDS = 4.0
+SLACK_SECONDS = 18.0
 """What a machine on which much else runs may add."""
 
 

@@ -199,7 +199,7 @@ class BridgeWorld:
         """Return the files of the CDI folder, whole or not."""
         return {path.name: json.loads(path.read_text() or "{}") for path in self.cdi.iterdir()}
 
-    def wait_for(self, condition: Callable[[], Any], what: str, seconds: float = 30) -> Any:
+    def wait_for(self, condition: Callable[[], Any], what: str, seconds: float = 120) -> Any:
         """Wait for a condition, and return what it says; say what the agent has logged if it does not come."""
         deadline = time.monotonic() + seconds
         while not (found := condition()):
