@@ -125,7 +125,8 @@ def test_plugin_that_goes_and_comes(world):
 
     world.wait_for(lambda: world.taints()["dev-1"] == {("unhealthy", "unhealthy")}, "the health", 20)
     world.agent.terminate()
-    assert world.agent.wait(30) == 0
+    world.agent.join(30)
+    assert world.agent.exitcode == 0
     assert len(world.devices()) == 2
     assert not [*(world.kubelet.folder / "plugins_registry").iterdir()]
 

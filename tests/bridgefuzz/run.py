@@ -76,9 +76,9 @@ class History:
         """Start the agent; it may end before it is ready if it is to end at a write."""
         self.world.start_agent(killed_at=killed_at)
         self.world.wait_for(
-            lambda: self.world.is_ready() or self.world.agent.poll() is not None, "the agent to be ready"
+            lambda: self.world.is_ready() or self.world.agent.exitcode is not None, "the agent to be ready"
         )
-        if self.world.agent.poll() is not None:
+        if self.world.agent.exitcode is not None:
             self.start_agent()
 
     def start_plugin(self) -> None:
@@ -239,7 +239,7 @@ class History:
 
     def revive(self) -> None:
         """Start the agent and the plugin again if the agent has ended."""
-        if self.world.agent is None or self.world.agent.poll() is not None:
+        if self.world.agent is None or self.world.agent.exitcode is not None:
             self.start_agent()
             self.start_plugin()
 
@@ -257,7 +257,7 @@ class History:
         begun = time.monotonic()
         limit = SLICES_SECONDS + SLACK_SECONDS + extra
         while (found := self.world.taints()) != expected:
-            if self.world.agent.poll() is not None:
+            if self.world.agent.exitcode is not None:
                 self.revive()
                 begun = time.monotonic()
             if time.monotonic() - begun > limit:

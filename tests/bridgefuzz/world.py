@@ -2,21 +2,20 @@
 
 import asyncio
 import json
-import os
 import shutil
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Self
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from bridgefuzz.killed import start_agent
 from bridgefuzz.kubelet import FakeKubelet
 from bridgefuzz.plugin import DevicePlugin, Listed
 from dra_operator.testing.server import ApiServer
@@ -24,7 +23,6 @@ from dra_operator.testing.server import ApiServer
 NODE = "node-1"
 RESOURCE = "vendor.com/foo"
 DRIVER = "foo.vendor.com"
-KILLED = Path(__file__).parent / "killed.py"
 
 
 class BridgeWorld:
@@ -35,7 +33,7 @@ class BridgeWorld:
         self.folder = Path(tempfile.mkdtemp(prefix="bridge-", dir="/tmp"))
         self.cdi = self.folder / "cdi"
         self.cdi.mkdir()
-        self.agent: subprocess.Popen[bytes] | None = None
+        self.agent: BaseProcess | None = None
         self.port = 0
         self._plugins: list[DevicePlugin] = []
         self._loop = asyncio.new_event_loop()
@@ -105,19 +103,13 @@ class BridgeWorld:
             "--kubeconfig": self.folder / "kubeconfig",
         }
         flags = [str(part) for pair in options.items() for part in pair]
-        with (self.folder / "agent.log").open("ab") as log:
-            self.agent = subprocess.Popen(
-                [sys.executable, KILLED, str(killed_at), str(self.folder), "run", *flags],
-                stderr=log,
-                stdout=log,
-                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-            )
+        self.agent = start_agent(["run", *flags], self.folder, self.folder / "agent.log", killed_at=killed_at)
 
     def kill_agent(self) -> None:
         """End the agent without warning."""
         if self.agent is not None:
             self.agent.kill()
-            self.agent.wait(30)
+            self.agent.join(30)
             self.agent = None
 
     def is_ready(self) -> bool:
