@@ -39,6 +39,8 @@ IMAGE: Final = (
     "manifests/components/device-maintenance",
 )
 """What the Dockerfile copies."""
+LOCKS: Final = {"dra-operator": "run.txt", "dra-bridge": "bridge.txt"}
+"""The images, and the files of requirements/ that name what is in them."""
 BUILD_TYPE: Final = "urn:dra-operator:make-release"
 
 
@@ -101,7 +103,8 @@ def main() -> int:
         build_image_context(source, out)
         if not arguments.without_downloads:
             build_plugins(source, out, Path(temporary))
-            list_packages(source, out, Path(temporary))
+            for image, lock in LOCKS.items():
+                list_packages(source, out, Path(temporary), image, lock)
     write_checksums(source, out)
     write_provenance(source, out)
     print("\n".join(f"{path.stat().st_size:>12,}  {path.name}" for path in sorted(out.iterdir())))
@@ -219,16 +222,16 @@ def _describe(platform: Platform, python: str, scratch: Path) -> Path:
     return path
 
 
-def list_packages(source: Source, out: Path, scratch: Path) -> None:
-    """Write the packages of the image with their licences, as CycloneDX: those of requirements/run.txt, installed."""
-    folder = scratch / "installed"
+def list_packages(source: Source, out: Path, scratch: Path, image: str, lock: str) -> None:
+    """Write the packages of an image with their licences, as CycloneDX: those of its lock, installed."""
+    folder = scratch / image
     _run(sys.executable, "-m", "venv", "--without-pip", str(folder))
     python = str(folder / "bin" / "python")
-    requirements = str(source.folder / "requirements" / "run.txt")
+    requirements = str(source.folder / "requirements" / lock)
     quiet = ("--quiet", "--disable-pip-version-check")
     pip = (sys.executable, "-m", "pip", "--python", python, "install", *quiet)
     _run(*pip, "--require-hashes", "--requirement", requirements)
-    target = str(out / f"dra-operator-{source.version}.cdx.json")
+    target = str(out / f"{image}-{source.version}.cdx.json")
     program = (
         sys.executable,
         "-m",
@@ -245,7 +248,7 @@ def list_packages(source: Source, out: Path, scratch: Path) -> None:
     }
     locked = set(_locked(Path(requirements).read_text(encoding="utf-8")))
     if listed != locked:
-        raise SystemExit(f"{target}: differs from requirements/run.txt: {sorted(listed ^ locked)}")
+        raise SystemExit(f"{target}: differs from requirements/{lock}: {sorted(listed ^ locked)}")
 
 
 def _locked(text: str) -> Iterator[tuple[str, str]]:

@@ -131,6 +131,45 @@ def test_chart_is_the_manifests(helm, kustomized, components):
     assert as_data(helm.template(*flags)) == as_data(kustomized(*components))
 
 
+def test_bridge_is_the_manifests(helm, control_plane):
+    """With the bridge there is what `manifests/bridge` makes, in its own namespace, and nothing else changes."""
+    expected = list(yaml.safe_load_all(control_plane.kubectl("kustomize", str(MANIFESTS / "bridge"))))
+    found = helm.template("--set=bridge.enabled=true", name="blue", namespace="devices")
+    without = as_data(helm.template(name="blue", namespace="devices"))
+
+    assert as_data(found) == without | as_data(expected)
+    (namespace,) = [each for each in found if each["kind"] == "Namespace"]
+    (of_manifests,) = [each for each in expected if each["kind"] == "Namespace"]
+    labels = namespace["metadata"]["labels"]
+    assert of_manifests["metadata"]["labels"].items() <= labels.items()
+    with pytest.raises(HelmError, match=r"needs Kubernetes 1\.34 or newer, this server is v1\.33\.0"):
+        helm.template("--set=bridge.enabled=true", "--kube-version=1.33.0")
+
+
+def test_values_reach_the_agent(helm, tmp_path):
+    """Its image, where it is, and what it may use."""
+    file = tmp_path / "values.yaml"
+    settings = {
+        "imagePullSecrets": [{"name": "registry"}],
+        "nodeSelector": {"plugins": "yes"},
+        "tolerations": [],
+        "resources": {"limits": {"memory": "1Gi"}},
+    }
+    image = {"repository": "example.com/dra-bridge", "digest": "sha256:" + "0" * 64, "pullPolicy": "Always"}
+    file.write_text(yaml.safe_dump({"bridge": {"enabled": True, "image": image, **settings}}))
+
+    found = as_data(helm.template(f"--values={file}"))
+
+    pod = found["DaemonSet", "dra-bridge"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["image"] == "example.com/dra-bridge@sha256:" + "0" * 64
+    assert (container["imagePullPolicy"], container["resources"]["limits"]) == ("Always", {"memory": "1Gi"})
+    assert pod["imagePullSecrets"] == settings["imagePullSecrets"]
+    # helm adds to maps.
+    assert pod["nodeSelector"] == {"kubernetes.io/os": "linux", "plugins": "yes"}
+    assert "tolerations" not in pod
+
+
 def test_gated_claims_have_the_rights_of_all(helm, kustomized):
     """`claims: gated` differs from the component in the setting alone."""
     expected = as_data(kustomized("gates"))
@@ -286,6 +325,8 @@ def test_only_free_maps_take_what_they_are_given():
         ("affinity",),
         ("global",),
         ("tolerations", "items"),
+        ("bridge", "resources"),
+        ("bridge", "tolerations", "items"),
         ("extraEnv", "items"),
     }
 

@@ -24,12 +24,13 @@ DOCKER = """#!/bin/bash
 case "$*" in
 *imagetools*) exec "$COSIGN" triangulate --allow-http-registry "${*: -1}" ;;
 *build*--push*)
+  target=operator
   while [ $# -gt 0 ]; do
-    case "$1" in --tag) tag=$2 ;; --metadata-file) file=$2 ;; esac
+    case "$1" in --tag) tag=$2 ;; --metadata-file) file=$2 ;; --target) target=$2 ;; esac
     shift
   done
-  cat > context.tar.gz
-  pushed=$("$COSIGN" upload blob --allow-http-registry -f context.tar.gz "$tag")
+  cat > "$target.tar.gz"
+  pushed=$("$COSIGN" upload blob --allow-http-registry -f "$target.tar.gz" "$tag")
   digest=$(grep -o 'sha256:[0-9a-f]*' <<< "$pushed" | head -1)
   echo "{\\"containerimage.digest\\": \\"$digest\\"}" > "$file" ;;
 esac
@@ -65,13 +66,15 @@ def release(tmp_path_factory):
         "specVersion": "1.6",
         "components": [{"type": "library", "name": "kopf"}],
     }
-    (folder / f"dra-operator-{__version__}.cdx.json").write_text(json.dumps(listed))
+    for image in ("dra-operator", "dra-bridge"):
+        listed["components"][0]["name"] = image
+        (folder / f"{image}-{__version__}.cdx.json").write_text(json.dumps(listed))
     return folder
 
 
 @pytest.fixture(scope="module")
 def published(registry, cosign, release, tmp_path_factory):
-    """Return image and chart as `.ci/publish` names them."""
+    """Return image, chart and image of the bridge as `.ci/publish` names them."""
     folder = tmp_path_factory.mktemp("programs")
     helm = find_or_build_helm()
     for name, text in (("docker", DOCKER), ("helm", HELM)):
@@ -87,9 +90,13 @@ def published(registry, cosign, release, tmp_path_factory):
     return re.findall(r"`(?:oci://)?(.+?)`", digests)
 
 
-def test_image_and_chart_verify_by_digest(cosign, published, tmp_path):
+def test_images_and_chart_verify_by_digest(cosign, published, tmp_path):
     """And with no other key."""
-    assert len(published) == 2
+    assert [name.partition("@")[0].rpartition("/")[2] for name in published] == [
+        "dra-operator",
+        "dra-operator",
+        "dra-bridge",
+    ]
     other = Cosign(cosign.program, tmp_path)
 
     for name in published:
@@ -101,17 +108,17 @@ def test_image_and_chart_verify_by_digest(cosign, published, tmp_path):
             cosign.run("verify", *other.verifying, PLAIN, name)
 
 
-def test_list_of_packages_and_provenance_are_attached_to_the_image(cosign, release, published):
+@pytest.mark.parametrize(("number", "image"), [(0, "dra-operator"), (2, "dra-bridge")])
+def test_list_of_packages_and_provenance_are_attached(cosign, release, published, number, image):
     """Signed, and those of the release."""
     provenance = json.loads((release / f"dra-operator-{__version__}.intoto.json").read_text())
-    image = published[0]
 
     for sort, expected in (
-        ("cyclonedx", json.loads((release / f"dra-operator-{__version__}.cdx.json").read_text())),
+        ("cyclonedx", json.loads((release / f"{image}-{__version__}.cdx.json").read_text())),
         ("slsaprovenance1", provenance["predicate"]),
     ):
         envelope = json.loads(
-            cosign.run("verify-attestation", *cosign.verifying, PLAIN, f"--type={sort}", image)
+            cosign.run("verify-attestation", *cosign.verifying, PLAIN, f"--type={sort}", published[number])
         )
         assert statement(envelope)["predicate"] == expected
 
