@@ -1,6 +1,8 @@
 """The names that others rely on: they are on the wire, in alerts, scripts and manifests.
 
-`wire_names.json` lists them. Whoever changes one breaks somebody's alert or script: say so in CHANGELOG.md.
+`wire_names.json` lists them, but for those of which another file has the list: reasons (`SCENES` of
+cli/test_reasons.py) and settings (the chart's values.schema.json). Whoever changes one breaks somebody's alert or
+script: say so in CHANGELOG.md.
 """
 
 import json
@@ -9,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from dra_operator.allocator import Reason
 from dra_operator.api import names
 from dra_operator.cli.commands import app
 from dra_operator.controller import messages
 from dra_operator.controller.metrics import Metrics
-from dra_operator.controller.settings import Settings
 from dra_operator.kinds import allocation_policy
 
 LISTED = json.loads((Path(__file__).parent / "wire_names.json").read_text())
@@ -45,7 +45,6 @@ def logged() -> set[str]:
 
 THERE_ARE = {
     "keys of annotations, labels, finalizers and taints": {each for each in constants(names) if "/" in each},
-    "reasons": {reason.value for reason in Reason},
     "reasons of Events": {
         value
         for module in (messages, allocation_policy)
@@ -54,7 +53,6 @@ THERE_ARE = {
     },
     "texts of logs": logged(),
     "metrics": metrics(),
-    "settings": set(Settings.model_fields),
     "commands": set(app.list_commands(None)),
 }
 
