@@ -224,16 +224,24 @@ class PolicyCrashes(Crashes):
         self.client.create(
             CLAIMS, {"metadata": {"name": "waits"}, "spec": {"devices": {"requests": [request]}}}
         )
-        self._await(lambda: {*self._misfits()}, "policies that have not settled, or rules that are not named")
+        self._await(self._settle, "policies that have not settled, or rules that are not named")
+
+    def _settle(self) -> set[str]:
+        """Return what has not settled; claims end that keep a rule which was given back, and may be named again."""
+        ending = [rule for rule in self._items(RULES) if "deletionTimestamp" in rule["metadata"]]
+        for device, names in held(self._items(CLAIMS)).items():
+            if any(owns(rule, device) for rule in ending):
+                for name in names:
+                    self.client.delete(f"{CLAIMS}/{name}")
+        return {*self._misfits()}
 
     def _misfits(self) -> Iterator[str]:
         living = [each for each in self._items(POLICIES) if "deletionTimestamp" not in each["metadata"]]
         for policy in living:
-            conditions = {
-                each["type"]: each["status"] for each in policy.get("status", {}).get("conditions", ())
-            }
-            if conditions.get("Settled") != "True" or conditions.get("Fenced") != "True":
-                yield f"{policy['metadata']['name']}: {conditions}"
+            told = policy.get("status", {}).get("conditions", ())
+            good = {each["type"] for each in told if each["status"] == "True"}
+            if not {"Settled", "Fenced"} <= good:
+                yield f"{policy['metadata']['name']}: {[each['message'] for each in told]}"
         wanted = {str(sorted(entry.items())) for policy in living for entry in policy["spec"]["devices"]}
         found = {
             str(sorted(rule["spec"]["deviceSelector"].items()))

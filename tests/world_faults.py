@@ -694,16 +694,24 @@ def owned_device_of_a_claim_that_opted_out(world: World) -> Found | None:
 
 @of_sort("ForeignAllocation")
 def owned_device_that_kube_scheduler_wrote(world: World) -> Found | None:
+    return _written_by_kube_scheduler(world, ago(hours=2))
+
+
+@of_sort("ForeignAllocation")
+def device_that_kube_scheduler_wrote_before_it_was_owned(world: World) -> Found | None:
+    return _written_by_kube_scheduler(world, ago(days=9))
+
+
+def _written_by_kube_scheduler(world: World, time: str) -> Found | None:
     if (device := free_device(world, owned=True)) is None:
         return None
-    fields = {"f:status": {"f:allocation": {"f:devices": {}}}}
     manager = {
         "manager": "kube-scheduler",
         "operation": "Update",
         "subresource": "status",
-        "fieldsV1": fields,
+        "fieldsV1": {"f:status": {"f:allocation": {"f:devices": {}}}},
     }
-    claim = allocated(world, device, time=ago(hours=2), managedFields=[manager])
+    claim = allocated(world, device, time=time, managedFields=[manager])
     in_use(world, claim, device.node)
     return about("ForeignAllocation", claim)
 

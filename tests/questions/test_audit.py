@@ -154,6 +154,11 @@ def finding(fault, seed=1):
         ),
         (faults.owned_device_that_kube_scheduler_wrote, "kube-scheduler allocated it", "dra-operator-owned"),
         (
+            faults.device_that_kube_scheduler_wrote_before_it_was_owned,
+            "kube-scheduler allocated it before the device was owned",
+            "nothing: the operator",
+        ),
+        (
             faults.template_with_a_tolerant_alternative_beside_tolerations_that_do_not_count,
             "request some/b tolerates the taint dra-operator.io/owned",
             "name the keys of other taints",

@@ -370,7 +370,7 @@ def _last_change(record: ObjectRecord, allocation: AllocationResult) -> float | 
 
 # --- devices that the operator owns
 
-_BEFORE: Final = "it was allocated before the device was owned"
+_BEFORE: Final = "before the device was owned"
 _WHEN_IT_ENDS: Final = "nothing: the operator has the device when the claim ends"
 _POLICY: Final = "see whether the policy dra-operator-owned is installed, and whom it exempts"
 _TOLERATE_OTHERS: Final = (
@@ -402,7 +402,9 @@ def _find_foreign_allocations(view: _View) -> Iterator[Finding]:
         if not owned or (why := _why_foreign(record, owned.values())) is None:
             continue
         text = f"holds device {listed([*owned])}, which the operator owns: {why}"
-        yield _about(Sort.FOREIGN_ALLOCATION, claim, text, _WHEN_IT_ENDS if why == _BEFORE else _POLICY)
+        yield _about(
+            Sort.FOREIGN_ALLOCATION, claim, text, _WHEN_IT_ENDS if why.endswith(_BEFORE) else _POLICY
+        )
 
 
 def _owned_since(slice_: Slice, index: int, rules: Sequence[DeviceTaintRule]) -> float | None:
@@ -422,15 +424,22 @@ def _why_foreign(record: ObjectRecord, owned_since: Iterable[float | None]) -> s
     """Return by what one knows that it was not the operator who allocated a claim; None if it may have been."""
     claim: ResourceClaim = record.obj
     assert claim.status.allocation is not None
-    managers = [write.manager for write in find_status_writes(record.body) if write.is_of_allocation]
+    writes = [write for write in find_status_writes(record.body) if write.is_of_allocation]
+    managers = [write.manager for write in writes]
+    # The last write of what is allocated is not older than that.
+    times = [write.time for write in writes if write.time is not None]
+    allocated = seconds_of(claim.status.allocation.allocation_timestamp)
+    latest = max(times, default=None) if allocated is None else allocated
+    is_older = latest is not None and any(since is not None and latest < since for since in owned_since)
     if managers:
-        return None if FIELD_MANAGER in managers else f"{managers[0]} allocated it"
+        if FIELD_MANAGER in managers:
+            return None
+        return f"{managers[0]} allocated it{f' {_BEFORE}' if is_older else ''}"
     if claim.metadata.labels.get(OPT_OUT_LABEL) == "false":
         return f'it has the label {OPT_OUT_LABEL}: "false", so the operator did not allocate it'
-    allocated = seconds_of(claim.status.allocation.allocation_timestamp)
     if allocated is None:
         return "its allocation has no allocationTimestamp, which the operator always writes"
-    return _BEFORE if any(since is not None and allocated < since for since in owned_since) else None
+    return f"it was allocated {_BEFORE}" if is_older else None
 
 
 def _find_tolerant(view: _View) -> Iterator[Finding]:
