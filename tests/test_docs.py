@@ -22,7 +22,7 @@ PAGES = sorted(
     path for where in ("*.md", "docs/*.md", "docs/*/*.md", "[a-z]*/README.md") for path in ROOT.glob(where)
 )
 BASES = (ROOT, ROOT / "operator" / "dra_operator")
-"""What paths in pages are relative to: `docs/user.md`, and `allocator/search/state.py` for a module of the package."""
+"""What paths in pages are relative to: `docs/pods.md`, and `allocator/search/state.py` for a module of the package."""
 COMMANDS = app.list_commands(None)
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -113,7 +113,7 @@ def test_each_command_of_the_front_page_works_as_typed(line):
     assert "error" not in done.stderr
 
 
-@pytest.mark.parametrize("page", ["docs/user.md", "docs/admin.md"])
+@pytest.mark.parametrize("page", ["docs/claims.md", "docs/classes.md"])
 def test_each_manifest_that_a_page_shows_is_accepted(page):
     """Whoever copies a manifest from a page can apply it: `simulate` refuses what the API server refuses."""
     blocks = re.findall(
@@ -151,7 +151,10 @@ def test_each_file_of_a_feature_has_its_row():
 @pytest.mark.parametrize("command", [*COMMANDS, "cel check", "cel eval"])
 def test_each_option_is_on_a_page(command):
     """An option that `--help` lists, in one of its spellings, is on the page of commands or that of settings."""
-    pages = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("cli.md", "settings.md"))
+    pages = "".join(
+        (ROOT / "docs" / name).read_text(encoding="utf-8")
+        for name in ("cli.md", "settings.md", "tasks/simulate.md")
+    )
     listed = re.findall(
         r"^ +((?:-\w, )?--[\w-]+)", CliRunner().invoke(app, [*command.split(), "--help"]).output, re.MULTILINE
     )

@@ -105,4 +105,4 @@ def test_version_is_the_same_everywhere(repository):
     ]
 
     assert tags == [__version__] * 2
-    assert f"dra-operator:{__version__} ." in (repository / "docs" / "operator.md").read_text()
+    assert f"dra-operator:{__version__} ." in (repository / "docs" / "tasks" / "install.md").read_text()

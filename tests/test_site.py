@@ -3,8 +3,10 @@
 `make site` builds it strictly, with its links; without that, outside CI, these tests are skipped.
 """
 
+import json
 import os
 import re
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -49,3 +51,37 @@ def test_who_has_the_site_has_what_it_tells_to_apply():
     } <= names
     for path in (ROOT / "examples").rglob("*.yaml"):
         assert f"dra-operator/{path.relative_to(ROOT)}" in names
+
+
+PASTED = """
+cannot-allocate-all-claims FailedScheduling default-scheduler 0/2 nodes are available: 2 cannot allocate all claims.
+device-class 0/5 nodes are available: 5 request accelerator: device class big-gpu does not exist.
+insufficient-nvidiacomgpu 0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: 0/3 nodes are available
+cel-runtime-error claim a/train: selector #0 on device gpu.example.com/n1/gpu-0: CEL runtime error: no such key: memory
+failedpreparedynamicresources Failed to prepare dynamic resources: NodePrepareResources failed for ResourceClaim gpu: x
+is-not-registered prepare dynamic resources: DRA driver gpu.nvidia.com is not registered
+failedresourceclaimcreation FailedResourceClaimCreation PodResourceClaim gpu: resource claim template "one": not found
+field-is-immutable The ResourceClaim "gpu" is invalid: spec: Invalid value: {"devices":{}}: field is immutable
+strict-decoding-error ResourceClaim in version "v1" cannot be handled: strict decoding error: unknown field "spec.devices"
+resource-mapping-not-found error: resource mapping not found for name: "gpu" namespace: "" from "x": no matches for kind
+have-a-resource-type error: the server doesn't have a resource type "resourceclaims"
+unknown-command-dra error: unknown command "dra" for "kubectl"
+"""
+"""What people paste, each behind a part of the heading of what it leads to."""
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Return what the search of the site finds for each line: pages, and of each the places in it."""
+    lines = [line.split(" ", 1) for line in PASTED.strip().splitlines()]
+    program = ["node", ROOT / "tests" / "site_search.mjs", SITE, *(pasted for _, pasted in lines)]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    return dict(zip((heading for heading, _ in lines), json.loads(done.stdout), strict=True))
+
+
+@pytest.mark.parametrize("heading", [line.split(" ", 1)[0] for line in PASTED.strip().splitlines()])
+def test_what_people_paste_leads_to_what_to_do(found, heading):
+    """The first page that the search of the site shows is the right one, and the right text is among its first."""
+    places = [each for each in found[heading][0] if "#" in each][:3]
+
+    assert any(each.startswith("troubleshooting/#") and heading in each for each in places), places

@@ -173,10 +173,9 @@ def test_devices_in_use_are_given_back_on_demand(installed):
 
 
 def test_walkthrough_of_the_page_needs_kubectl_alone(installed):
-    """docs/operator.md: devices are taken, allocated and given back by the commands there, in their order."""
-    page = (ROOT / "docs" / "operator.md").read_text()
-    section = page.split("### Take devices for the operator")[1].split("With the policy installed")[0]
-    blocks = re.findall(r"^ +```sh\n(.*?)^ +```", section, re.MULTILINE | re.DOTALL)
+    """docs/tasks/own-devices.md: devices are taken, allocated and given back by the commands there, in their order."""
+    page = (ROOT / "docs" / "tasks" / "own-devices.md").read_text()
+    blocks = re.findall(r"^ +```sh\n(.*?)^ +```", page, re.MULTILINE | re.DOTALL)
     installed.start()
 
     ran = installed.run("".join(map(textwrap.dedent, blocks)))

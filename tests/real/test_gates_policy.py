@@ -193,8 +193,8 @@ def test_the_commands_of_the_page_take_off_the_nomination_and_then_the_gate(gate
     nomination = {"status": {"nominatedNodeName": "node-1"}}
     for name in ("gated", "let-go"):
         assert patch(gated, nomination, name, "/status?fieldManager=dra-operator").ok
-    page = (Path(__file__).parents[2] / "docs" / "pods.md").read_text(encoding="utf-8")
-    script = page.partition("### Take the gate off")[2].partition("```sh\n")[2].partition("```")[0]
+    page = (Path(__file__).parents[2] / "docs" / "tasks" / "gate-pods.md").read_text(encoding="utf-8")
+    script = page.partition("## Take the gate off")[2].partition("```sh\n")[2].partition("```")[0]
 
     folder = Path(gated.plane.programs.kubectl).parent
     environment = {

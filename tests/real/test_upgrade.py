@@ -287,7 +287,7 @@ def test_page_leads_from_version_to_version_and_back(cluster, checkouts):
     assert "in use" in cluster.ask("explain", "pod/queued", "--namespace=life")
 
     # What the page wants first.
-    cluster.run(blocks("pods.md", "### Take the gate off")[0], now)
+    cluster.run(blocks("tasks/gate-pods.md", "## Take the gate off")[0], now)
     plane.kubectl("delete", "devicetaintrule", "ours")
     cluster.run(uninstall, now)
     cluster.stop()

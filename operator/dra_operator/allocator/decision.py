@@ -2,7 +2,7 @@
 
 There are four outcomes and no other: the claims fit on a node; they fit nowhere; something is wrong, so that no node is
 asked any further; or the attempt ran out of its budget, which is never a no. Who decides says what requests tolerate
-without saying so: docs/operator.md, section "Devices that are ours".
+without saying so: docs/ownership.md.
 """
 
 from dataclasses import dataclass

@@ -192,7 +192,7 @@ def _say_what_next() -> None:
         f"{program} demo --serve": "keep it up, and use kubectl on it",
         f"{program} snapshot --out cluster.yaml": "your cluster as a file; nothing is written to the cluster",
         f"{program} simulate -f cluster.yaml": "what would be decided in it",
-        "docs/user.md": "what claims can ask for",
+        "docs/claims.md": "what claims can ask for",
         "docs/reasons.md": "what the reasons mean, and what to do",
     }
     width = max(map(len, following))

@@ -2,7 +2,7 @@
 
 kube-scheduler decides faster than it writes: allocations that it decided before a device was tainted are stored up to
 minutes later. A ValidatingAdmissionPolicy refuses them.
-Source: docs/operator.md, "Devices that are ours"; k8s.io/api/admissionregistration/v1.
+Source: docs/ownership.md; k8s.io/api/admissionregistration/v1.
 """
 
 import json

@@ -3,7 +3,7 @@
 With the policy, `settle` seconds after the rule came or was changed, if a dry run then shows that it is in force.
 Otherwise, when nobody else has stored an allocation in the pool for `quiet` seconds: likely the last one, not surely.
 A rule gets a finalizer, so that it stays in force while allocations are being written, and an annotation once it has
-settled. Source: docs/operator.md, section "Devices that are ours".
+settled. Source: docs/ownership.md.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 A device is owned if a taint in force on it has the key dra-operator.io/owned, the effect NoSchedule and no value.
 Devices that draw on a common counter set are owned together or not at all (connected components).
-Source: docs/operator.md, section "Devices that are ours".
+Source: docs/ownership.md.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

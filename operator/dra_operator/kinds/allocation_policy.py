@@ -2,7 +2,7 @@
 
 A rule belongs to every policy that names its devices, by owner references, and is given back with the last of them: it
 is deleted, which ends new decisions there, and its finalizer keeps the taint until no claim holds a device of it.
-Source: docs/kinds.md; docs/operator.md, "Devices that are ours".
+Source: docs/kinds.md; docs/ownership.md.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Selectors of owned devices: which devices a rule owns, and how that rule is named and made.
 
-Source: docs/operator.md, "Devices that are ours"; k8s.io/api/resource/v1, `DeviceTaintSelector`.
+Source: docs/ownership.md; k8s.io/api/resource/v1, `DeviceTaintSelector`.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Allocation: what becomes of all claims that wait, decided as the operator and kube-scheduler would.
 
 The claims are decided in their order, and each decision counts for the next; then those that wait are explained.
-Source: docs/user.md, "Try it without a cluster".
+Source: docs/tasks/simulate.md.
 """
 
 from collections.abc import Iterator, Sequence

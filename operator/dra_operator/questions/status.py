@@ -1,6 +1,6 @@
 """Status: whether an operator decides in a cluster, what it owns, how far its pods are, and what is in its way.
 
-Source: docs/operator.md, "Devices that are ours"; docs/pods.md, "Gated pods".
+Source: docs/ownership.md; docs/pods.md, "Gated pods".
 """
 
 from collections import defaultdict
