@@ -62,7 +62,7 @@ failedpreparedynamicresources Failed to prepare dynamic resources: NodePrepareRe
 is-not-registered prepare dynamic resources: DRA driver gpu.nvidia.com is not registered
 failedresourceclaimcreation FailedResourceClaimCreation PodResourceClaim gpu: resource claim template "one": not found
 field-is-immutable The ResourceClaim "gpu" is invalid: spec: Invalid value: {"devices":{}}: field is immutable
-strict-decoding-error ResourceClaim in version "v1" cannot be handled: strict decoding error: unknown field "spec.devices"
+strict-decoding-error ResourceClaim in version "v1" cannot be: strict decoding error: unknown field "spec.devices"
 resource-mapping-not-found error: resource mapping not found for name: "gpu" namespace: "" from "x": no matches for kind
 have-a-resource-type error: the server doesn't have a resource type "resourceclaims"
 unknown-command-dra error: unknown command "dra" for "kubectl"
