@@ -5,7 +5,7 @@ import pytest
 from dra_operator import Cluster, QuestionError
 from dra_operator.pods.gang_assignment import GangAssigner, NoDecision
 from dra_operator.questions.gang_members import find_gang
-from dra_operator.questions.gangs import explain_gang
+from dra_operator.questions.gangs import explain_gang, find_gang_notes
 from gangfuzz.brute_force import count_most, find_fault, read_places
 from gangfuzz.world import make_world
 
@@ -503,3 +503,61 @@ def test_a_gang_that_fits_is_no_yes_where_a_quota_refuses_its_claims():
     assert answer.gangs[0].state == "fits"
     assert answer.conclusion == "no"
     assert any(each.explanation.reason == "ClaimNotCreated" for each in answer.items)
+
+
+def test_fit_places_a_gang_at_once_where_first_fit_does_not():
+    """Leader and worker fit if the leader goes to the second node, where it does not go by itself."""
+    objects = [
+        device_class("gpu", "gpu"),
+        *(node(name) for name in ("n1", "n2")),
+        devices("n1", *((f"g{number}", "gpu", {}, 0) for number in range(4))),
+        devices("n2", *((f"g{number}", "gpu", {}, 0) for number in range(2))),
+        template("two", request("gpu", "gpu", 2)),
+        template("four", request("gpu", "gpu", 4)),
+        pod_group(2),
+    ]
+    pods = [pod("leader", ["two"]), pod("worker", ["four"])]
+    answer = load(*objects).fit(pods)
+
+    assert (answer.fits, answer.fitting, answer.reason) == (True, 2, "")
+    assert [each.node for each in answer.copies] == ["n2", "n1"]
+    assert (
+        load(*objects).fit([pod("leader", ["two"], group=""), pod("worker", ["four"], group="")]).fitting == 1
+    )
+
+
+@pytest.mark.parametrize(("free", "fitting"), [(5, 4), (4, 3)])
+def test_fit_keeps_a_gang_to_its_rack(free, fitting):
+    """What has room one by one is no yes if the pods are to share a rack."""
+    objects = [
+        *racked(free),
+        template("one", request("gpu", "gpu")),
+        template("two", request("gpu", "gpu", 2)),
+    ]
+    pods = [pod("a", ["two"]), *(pod(f"b-{number}", ["one"]) for number in range(3))]
+    answer = load(*objects).fit([pod_group(**in_racks()), *pods])
+
+    assert (answer.asked, answer.fitting, answer.fits) == (4, fitting, fitting == 4)
+    assert answer.failing == ("" if answer.fits else 'Pod "team/b-2"')
+
+
+@pytest.mark.parametrize(
+    ("body", "more", "pods"), [(job_set("InOrder"), 2, 4), (leader_worker_set(PLAIN), 5, 3)]
+)
+def test_headroom_counts_whole_gangs(body, more, pods):
+    """Eleven GPUs are two JobSets of four pods, or five replicas of a leader without and two workers with one each."""
+    answer = gpus(11).headroom([body])
+
+    assert (answer.more, answer.pods, answer.is_capped) == (more, pods, False)
+    assert sum(each.copies for each in answer.nodes) == more * pods
+    assert answer.reason == "DeviceInUse"
+
+
+def test_notes_tell_of_gangs_that_do_not_fit_or_are_not_found():
+    """They are told of pods and of workloads; one that fits and is found is not worth a line."""
+    (found,) = find_gang_notes(deadlock())
+    (waits,) = find_gang_notes(gpus(3, workload("batch/v1", "Job", **job(4)["spec"])))
+
+    assert found.startswith('PodGroup "team/gang": 2 of 2 pods fit together: kube-scheduler')
+    assert waits.startswith('Job "team/run": 3 of 4 pods fit together, and it does not: run-3 does not fit')
+    assert not [*find_gang_notes(gpus(4, workload("batch/v1", "Job", **job(4)["spec"])))]

@@ -33,6 +33,7 @@ from dra_operator.questions.assumed_nodes import UnknownNodeError
 from dra_operator.questions.cluster import Cluster
 from dra_operator.questions.contents import LoadResult
 from dra_operator.questions.fault_texts import everywhere
+from dra_operator.questions.gangs import find_gang_notes
 from dra_operator.questions.load import gather
 from dra_operator.questions.manifests import find_header, read, to_yaml
 
@@ -108,7 +109,7 @@ def simulate(
         refuse(*map(printable, (*gathered.errors, f"--node: {error}")))
     _say(f"error: {line}" for line in cluster.errors)
     decided = decide_all(cluster)
-    _say(f"note: {line}" for line in decided.notes)
+    _say(f"note: {line}" for line in (*decided.notes, *find_gang_notes(cluster)))
     with refusing(None, out):
         _print(decided.outcomes, output, out)
     counts = Counter(outcome.state for outcome in decided.outcomes)

@@ -174,11 +174,16 @@ def find_template(state: ClusterState, subject: Subject) -> tuple[ClusterState, 
     Raises QuestionError if it is not there, nothing of it can be placed, or its pods differ.
     """
     state, pods = find_pods(state, subject)
+    return state, only_template(pods)
+
+
+def only_template(pods: Pods) -> Template:
+    """Return the one template of some pods. Raises QuestionError if they differ."""
     if len(pods.templates) > 1:
         raise QuestionError(
             f"{pods.subject}: its pods differ: `fit` asks about all of them, or ask about one"
         )
-    return state, pods.templates[0][0]
+    return pods.templates[0][0]
 
 
 def find_pods(state: ClusterState, subject: Subject) -> tuple[ClusterState, Pods]:

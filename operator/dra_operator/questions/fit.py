@@ -5,16 +5,19 @@ any order: the answer says so. Source: docs/library.md.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult
 from dra_operator.ledger import ClaimKey
+from dra_operator.pods.gang_assignment import Gang
 from dra_operator.questions.answers import Conclusion, DeviceAnswer, QuestionError, conclude, devices_of
 from dra_operator.questions.copies import Pods, Subject, Template, find_pods
+from dra_operator.questions.gang_members import all_of, find_gangs, gang_of_all, is_of_gang
+from dra_operator.questions.gangs import answer_gangs
 from dra_operator.questions.partial import ABORTED, DECISION
 from dra_operator.questions.placer import PlacedCopy, Placer, Quotas
 from dra_operator.questions.state import ClusterState
@@ -23,6 +26,10 @@ MOST_COPIES: Final = 10_000
 FIRST_FIT: Final = (
     "placed one after the other, each on the first node that fits; another order may place more"
 )
+
+ALL_AT_ONCE: Final = "those of a gang are placed at once, and no more of the first ones fit together"
+MOST_MEMBERS: Final = 256
+"""Of larger gangs it is told how many have a place one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +54,8 @@ class FitAnswer:
 
     `fits` says whether all do. `nodes` and `copies` are what each node and each copy would have. `reason` (of
     docs/reasons.md) and `message` are of the first that does not fit, `failing`. `method` says how the number was
-    found: it is no maximum. `partial` has a line for each thing that the answer lacks, `assumed` for each that it
-    assumes.
+    found: it is no maximum, but for a gang. `partial` has a line for each thing that the answer lacks, `assumed` for
+    each that it assumes.
     """
 
     subject: str
@@ -86,7 +93,60 @@ def find_fit(state: ClusterState, subject: Subject, copies: int | None = None) -
     wanted = pods.templates if copies is None else ((pods.templates[0][0], copies),)
     if copies is not None and len(pods.templates) > 1:
         raise QuestionError(f"copies: {pods.subject} has pods that differ: all of them are asked about, once")
-    return place_pods(state, pods, wanted)
+    found = place_pods(state, pods, wanted)
+    gangs = find_gangs(state, all_of(pods)) if copies is None else _gang_of_copies(pods, copies)
+    if (found.fits and not _are_bound(gangs)) or sum(len(each.members) for each in gangs) > MOST_MEMBERS:
+        # Where all have a place one by one, they have one at once.
+        return found
+    is_refused = found.reason == Reason.CLAIM_NOT_CREATED
+    return found if is_refused or not gangs else _fit_gangs(state, pods, gangs, found, copies)
+
+
+def _gang_of_copies(pods: Pods, copies: int) -> tuple[Gang, ...]:
+    """Return the gang of some copies, if they are pods of which one can be decided."""
+    ((template, _),) = pods.templates
+    is_decided = template.pod is not None and template.extended is None
+    return (gang_of_all(pods, copies),) if is_decided and 1 < copies <= MOST_MEMBERS else ()
+
+
+def _are_bound(gangs: Iterable[Gang]) -> bool:
+    """Return whether pods of some gangs are to have something in common."""
+    return any(each.match is not None or each.topology for each in gangs)
+
+
+def _fit_gangs(
+    state: ClusterState, pods: Pods, gangs: Sequence[Gang], one_by_one: FitAnswer, copies: int | None
+) -> FitAnswer:
+    """Return how many pods fit if those of each gang are placed at once, and the others after them."""
+    others = [each for each in pods.templates if copies is None and not is_of_gang(state, each[0])]
+    with state.trial():
+        answers = answer_gangs(state, gangs)
+        rest = place_pods(state, pods, others)
+    partial = dict.fromkeys(line for each in answers for line in each.partial)
+    if any(each.state == "undecided" for each in answers):
+        return replace(one_by_one, partial=(*one_by_one.partial, *partial))
+    placed = [pod for each in answers for pod in each.pods if not pod.is_bound]
+    counts = Counter(each.node for each in placed) + Counter({each.node: each.copies for each in rest.nodes})
+    waiting = next((each for each in answers if each.state == "waits"), None)
+    if waiting is not None and not _are_bound(gangs) and len(placed) + rest.fitting == one_by_one.fitting:
+        return replace(one_by_one, method=ALL_AT_ONCE)
+    failing = "" if waiting is None else waiting.failing
+    if failing and pods.are_of_workload:
+        failing = f'Pod "{gangs[answers.index(waiting)].members[0].pod.obj.metadata.namespace}/{failing}"'
+    values = [each.value for each in answers if each.value]
+    return replace(
+        rest if waiting is None else one_by_one,
+        asked=one_by_one.asked,
+        fitting=len(placed) + rest.fitting,
+        fits=waiting is None and rest.fits,
+        nodes=tuple([NodeCopies(node, count) for node, count in sorted(counts.items())]),
+        copies=(*(CopyAnswer(each.node, each.devices) for each in placed), *rest.copies),
+        **({} if waiting is None else {"reason": waiting.reason, "message": waiting.message}),
+        method="; ".join((ALL_AT_ONCE, *(f"all with {value}" for value in values))),
+        partial=tuple(dict.fromkeys((*partial, *rest.partial))),
+        assumed=one_by_one.assumed,
+        failing=failing or rest.failing,
+    )
 
 
 def place_pods(

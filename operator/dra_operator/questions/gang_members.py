@@ -22,7 +22,8 @@ from dra_operator.pods.claims import is_over
 from dra_operator.pods.entries import resolve_entries
 from dra_operator.pods.gang_assignment import Gang, Member
 from dra_operator.pods.gang_match import GangMatch
-from dra_operator.pods.objects import ObjectRecord
+from dra_operator.pods.known_workloads import find_known
+from dra_operator.pods.objects import Manifest, ObjectRecord, Place
 from dra_operator.pods.workloads import PodTemplate, Workload, part
 from dra_operator.questions.answers import QuestionError, UnknownObjectError
 from dra_operator.questions.contents import DEFAULT_NAMESPACE
@@ -72,6 +73,39 @@ def find_gang(state: ClusterState, subject: Subject, copies: int | None = None) 
 def all_of(pods: Pods) -> list[Wanted]:
     """Return all pods of what is asked about."""
     return [(template, range(1, count + 1)) for template, count in pods.templates]
+
+
+def build_gangs(state: ClusterState, pods: Pods, number: int) -> tuple[Gang, ...]:
+    """Return the gangs of a further copy of what is asked about, with new pods alone; of equal replicas one.
+
+    Copies are numbered from 0 on.
+    """
+    wanted: list[Wanted] = []
+    for template, count in pods.templates:
+        gangs = max(1, 1 if template.origin is None else template.origin[1].gangs)
+        wanted.append((template, range(number * count // gangs + 1, (number + 1) * count // gangs + 1)))
+    found = find_gangs(state, wanted)
+    return tuple([replace(gang, members=tuple(filter(_is_new, gang.members))) for gang in found])
+
+
+def _is_new(member: Member) -> bool:
+    return "#" in member.pod.obj.metadata.name
+
+
+def find_all_gangs(state: ClusterState) -> Iterator[Gang]:
+    """Yield the gangs of the pods of a state, and of its workloads of which no pod was made. Raises QuestionError."""
+    yield from find_gangs(state, (), state.objects.of_kind("Pod"))
+    for body in state.objects.bodies.values():
+        if (known := find_known(body)) is not None and known.gang and not part(body, "metadata").get("uid"):
+            _, pods = find_pods(state, [Manifest(Place("", 0, 0), body)])
+            yield from find_gangs(
+                state,
+                [
+                    each
+                    for each in all_of(pods)
+                    if each[0].pod is not None and _key_of(state, each[0].pod) is None
+                ],
+            )
 
 
 def gang_of_group(state: ClusterState, namespace: str, name: str, more: Sequence[Member] = ()) -> Gang:

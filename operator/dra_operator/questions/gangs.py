@@ -22,11 +22,12 @@ from dra_operator.questions.answers import (
     ChangeAnswer,
     Conclusion,
     DeviceAnswer,
+    QuestionError,
     conclude,
     devices_of,
 )
 from dra_operator.questions.copies import Subject
-from dra_operator.questions.gang_members import NO_GROUP_DEVICES, find_gang
+from dra_operator.questions.gang_members import NO_GROUP_DEVICES, find_all_gangs, find_gang
 from dra_operator.questions.partial import DECISION, find_decision_kinds, find_unchecked
 from dra_operator.questions.state import ClusterState
 
@@ -125,6 +126,27 @@ def answer_gangs(state: ClusterState, gangs: Iterable[Gang]) -> tuple[GangAnswer
             had |= question.found.results
             let_count(state, gang, question.found)
     return tuple(answers)
+
+
+def find_gang_notes(state: ClusterState) -> Iterator[str]:
+    """Yield a line for each gang of the pods and workloads of a state that does not fit, or will not be found."""
+    try:
+        gangs = [*find_all_gangs(state)]
+    except QuestionError as error:
+        yield str(error)
+        return
+    for gang in gangs:
+        answer = answer_gang(state, gang)
+        text = f"{gang.subject}: {answer.fitting:,} of {answer.size:,} pods fit together"
+        if answer.state == "waits":
+            failing = (
+                f"{answer.failing} does not fit beside them: {answer.reason}: " if answer.failing else ""
+            )
+            yield f"{text}, and it does not: {failing}{answer.message}"
+        elif answer.state == "undecided":
+            yield f"{text}, as far as could be decided: {'; '.join(answer.partial)}"
+        elif answer.scheduler:
+            yield f"{text}: {answer.scheduler}"
 
 
 def let_count(state: ClusterState, gang: Gang, found: Assignment) -> None:

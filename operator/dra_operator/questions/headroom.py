@@ -19,14 +19,18 @@ from dra_operator.explain import SliceDevices
 from dra_operator.inventory import PoolKey, Slice, bits
 from dra_operator.inventory.pool import CounterLayout
 from dra_operator.questions.answers import Conclusion, LargestDevice, QuestionError, conclude
-from dra_operator.questions.copies import Subject, Template, find_template
-from dra_operator.questions.fit import FIRST_FIT, NodeCopies
+from dra_operator.questions.copies import Pods, Subject, Template, find_pods, only_template
+from dra_operator.questions.fit import ALL_AT_ONCE, FIRST_FIT, NodeCopies
+from dra_operator.questions.gang_members import all_of, build_gangs, find_gangs
+from dra_operator.questions.gangs import answer_gangs
 from dra_operator.questions.partial import ABORTED, DECISION
 from dra_operator.questions.placer import PlacedCopy, Placer
 from dra_operator.questions.state import ClusterState
 
 MOST_COPIES: Final = 100_000
 """So many are placed; where there is room for more, the answer says so."""
+MOST_PODS: Final = 10_000
+"""So many pods of gangs are placed."""
 _MOST_EXAMPLES: Final = 5
 _IN_USE: Final = frozenset((Reason.DEVICE_IN_USE, Reason.CAPACITY_EXHAUSTED))
 _OTHERWISE: Final[Mapping[Reason, str]] = {
@@ -53,9 +57,10 @@ class HeadroomAnswer:
     """How many more copies there is room for.
 
     `unlimited`: each further copy takes nothing away; `more` is then how many take something before. `is_capped`: more
-    were not tried. `nodes` are what each node would have. `stranded` is the number of devices of `obstacles`;
-    `overlapping` are free partitions beside those that were counted, of which no copy can be made as well. `reason` and
-    `message` are of the first copy that does not fit. `partial` and `assumed` are as in FitAnswer.
+    were not tried. `nodes` are what each node would have. If it is a gang, `more` are whole ones of so many `pods`.
+    `stranded` is the number of devices of `obstacles`; `overlapping` are free partitions beside those that were
+    counted, of which no copy can be made as well. `reason` and `message` are of the first copy that does not fit.
+    `partial` and `assumed` are as in FitAnswer.
     """
 
     subject: str
@@ -72,6 +77,7 @@ class HeadroomAnswer:
     method: str = FIRST_FIT
     partial: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    pods: int = 1
 
     @property
     def conclusion(self) -> Conclusion:
@@ -85,7 +91,10 @@ def find_headroom(state: ClusterState, subject: Subject, by: str = "") -> Headro
 
     `by` is the capacity by which the largest device is found, the class's first if it is empty.
     """
-    state, template = find_template(state, subject)
+    state, pods = find_pods(state, subject)
+    if find_gangs(state, all_of(pods)):
+        return _headroom_of_gangs(state, pods)
+    template = only_template(pods)
     missing = DECISION.find_missing(state.unread, template.find_kinds(state.inventory))
     largest = _find_largest(state, template, by)
     counts: Counter[str] = Counter()
@@ -124,6 +133,38 @@ def find_headroom(state: ClusterState, subject: Subject, by: str = "") -> Headro
             *((ABORTED,) if placer.is_aborted else ()),
         ),
         assumed=template.assumed,
+    )
+
+
+def _headroom_of_gangs(state: ClusterState, pods: Pods) -> HeadroomAnswer:
+    """Return how many more gangs there is room for, those of one replica together; all pods of each at once."""
+    counts, more, failing = Counter[str](), 0, None
+    size = sum(len(each.members) for each in build_gangs(state, pods, 0))
+    with state.trial():
+        while failing is None and (more + 1) * size <= MOST_PODS:
+            before = counts.copy()
+            answers = answer_gangs(state, build_gangs(state, pods, more))
+            counts.update(pod.node for each in answers for pod in each.pods)
+            failing = next((each for each in answers if each.state != "fits"), None)
+            more += failing is None
+    why = ("", "") if failing is None else (failing.reason, f"{failing.failing}: {failing.message}")
+    kinds = dict.fromkeys(kind for each, _ in pods.templates for kind in each.find_kinds(state.inventory))
+    missing = DECISION.find_missing(state.unread, kinds)
+    return HeadroomAnswer(
+        pods.subject,
+        more,
+        unlimited=False,
+        is_capped=failing is None,
+        nodes=tuple(NodeCopies(*each) for each in sorted((counts if failing is None else before).items())),
+        largest=None,
+        stranded=0,
+        obstacles=(),
+        overlapping=0,
+        reason=why[0],
+        message=why[1],
+        method=ALL_AT_ONCE,
+        partial=tuple(dict.fromkeys((*missing, *(failing.partial if failing is not None else ())))),
+        pods=size,
     )
 
 

@@ -31,20 +31,21 @@ def app(question: Question, *, subject: str, copies: int | None, without: tuple[
     """Say how many copies of a pod or claim would fit, where, and why the next one does not.
 
     They are placed one after the other, each on the first node that fits, as if they were created now; that is not the
-    largest number that could be placed. -f adds slices and nodes that are not there yet. Exit code 0: all fit; 1: they
-    do not; 2: it cannot be said.
+    largest number that could be placed. Pods of a gang are placed all at once if so they are not. -f adds slices and
+    nodes that are not there yet. Exit code 0: all fit; 1: they do not; 2: it cannot be said.
     """
-    from dra_operator.questions.fit import find_fit
+    from dra_operator.questions.fit import FIRST_FIT, find_fit
 
     cluster = remove(question, without)
     report = find_fit(cluster, resolve_subject(question, subject), copies)
+    is_method_told = report.fitting != report.asked > 1 or report.method != FIRST_FIT
     return Answer(
         "Fit",
         report,
         _lines(question, report),
         CODES[report.conclusion],
         names=[f"node/{each.node}" for each in report.nodes],
-        asides=[*partial_lines(report), *([report.method] if report.fitting != report.asked > 1 else [])],
+        asides=[*partial_lines(report), *([report.method] if is_method_told else [])],
     )
 
 

@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from dra_operator.questions.headroom import HeadroomAnswer
 
 DEMAND = Demand.for_question(DECISION, required=DECISION.required, engine="dra_operator.questions.headroom")
-_NODE_COLUMNS: Final = (
-    Column("NODE", lambda each: each.node or "(any)"),
-    Column("MORE", lambda each: f"{each.copies:,}", is_number=True),
-)
 _STRANDED_COLUMNS: Final = (
     Column("STRANDED", lambda each: f"{each.devices:,}", is_number=True),
     Column("REASON", lambda each: each.reason),
@@ -44,8 +40,8 @@ def app(question: Question, *, subject: str, by: str, without: tuple[str, ...]) 
     """Say how many more devices of a class, or copies of a template, there is room for.
 
     Also the largest device left, and which free devices are stranded: no further copy can take them. Copies are placed
-    one after the other as `kubectl dra fit` does. Exit code 0: there is room for one more; 1: there is none; 2: it
-    cannot be said.
+    one after the other as `kubectl dra fit` does; of a gang whole ones count. Exit code 0: there is room for one more;
+    1: there is none; 2: it cannot be said.
     """
     from dra_operator.questions.headroom import find_headroom
 
@@ -71,7 +67,8 @@ def _number(report: "HeadroomAnswer") -> str:
 
 def _lines(question: Question, report: "HeadroomAnswer") -> list[str]:
     style = question.style
-    lines = list(wrapped(f"room for {_number(report)} more of {report.subject}", style))
+    pods = f", each with all {count(report.pods, 'pod')} at once" if report.pods > 1 else ""
+    lines = list(wrapped(f"room for {_number(report)} more of {report.subject}{pods}", style))
     if report.largest is not None:
         largest = report.largest
         lines += wrapped(
@@ -81,7 +78,11 @@ def _lines(question: Question, report: "HeadroomAnswer") -> list[str]:
     if report.nodes:
         found = sorted(report.nodes, key=lambda each: (-each.copies, each.node))
         shown = found if style.wide else found[:_MOST_NODES]
-        lines += ["", *listing(_NODE_COLUMNS, shown, style)]
+        columns = (
+            Column("NODE", lambda each: each.node or "(any)"),
+            Column("MORE" if report.pods == 1 else "PODS", lambda each: f"{each.copies:,}", is_number=True),
+        )
+        lines += ["", *listing(columns, shown, style)]
         if rest := len(found) - len(shown):
             lines.append(f"and {count(rest, 'more node')}; -o wide lists them")
     if report.obstacles:
