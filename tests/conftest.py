@@ -40,9 +40,10 @@ LONGEST = (
         "real/test_upgrade.py",
         "real/test_beside_scheduler.py",
         "test_dockerfile.py",
-        "real/node/test_bridge.py",
+        "bridge/test_histories.py",
     ),
-    *("real/test_allocation_policy.py", "real/test_device_maintenance.py", "real/test_gates_component.py"),
+    *("real/test_kubectl_dra.py", "real/test_allocation_policy.py", "real/test_device_reservation.py"),
+    *("real/test_gates_component.py", "real/test_lost_nodes.py", "bench/test_scale.py"),
 )
 """Files that take minutes, the longest first: none is begun when the others are done."""
 
