@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 
@@ -128,6 +129,39 @@ def test_library_works_from_the_wheel(wheel, tmp_path):
     )
 
     assert answer.stdout.split() == [str(tmp_path / "dra_operator" / "__init__.py"), "0", "MatchesNone"]
+
+
+def test_an_installed_wheel_puts_the_plugin_on_the_path(wheel, tmp_path):
+    """In a fresh environment, as that of `pipx install`, `kubectl-dra` and its completion are commands that answer."""
+    venv.create(tmp_path / "fresh")
+    python = tmp_path / "fresh" / "bin" / "python"
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+    ]
+    subprocess.run([*install, wheel.filename], check=True)
+    (packages,) = (tmp_path / "fresh").glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(
+        f"{Path(pytest.__file__).parents[1]}\n"
+    )  # of which each is at its place
+    line = "kubectl-dra who pod/train-0 -n team-a --snapshot examples/questions/cluster.yaml"
+
+    answer = subprocess.run(
+        line.split(), cwd=ROOT, env={"PATH": f"{python.parent}"}, capture_output=True, text=True, check=False
+    )
+
+    assert answer.returncode == 0, answer.stderr
+    assert "team-a/train-0" in answer.stdout
+    assert {"dra-bridge", "dra-operator", "kubectl_complete-dra"} <= {
+        each.name for each in python.parent.iterdir()
+    }
 
 
 def test_ci_does_what_everybody_does():
