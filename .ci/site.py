@@ -39,7 +39,7 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / source)))
     for path in _applied():
         name = path.relative_to(ROOT).as_posix()
-        if path.suffix != ".md":
+        if path.suffix != ".md" and not path.is_symlink():
             files.append(File.generated(config, f"files/{name}", abs_src_path=str(path)))
     files.append(File.generated(config, ARCHIVE, content=_archive()))
     return files
@@ -76,8 +76,9 @@ def site_link(source: Path, page: str, link: str) -> str:
 
 
 def _applied() -> list[Path]:
-    """Return the files below `FOLDERS`, sorted."""
-    return sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file())
+    """Return the files and the links to folders below `FOLDERS`, sorted."""
+    found = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))
+    return sorted(path for path in found if path.is_file() or path.is_symlink())
 
 
 def _archive() -> bytes:
@@ -90,6 +91,11 @@ def _archive() -> bytes:
     ):
         for path in _applied():
             entry = tarfile.TarInfo(f"dra-operator/{path.relative_to(ROOT).as_posix()}")
-            entry.size, entry.mtime, entry.mode = path.stat().st_size, epoch, 0o644
-            archive.addfile(entry, io.BytesIO(path.read_bytes()))
+            entry.mtime, entry.mode = epoch, 0o644
+            if path.is_symlink():  # the chart's manifests are those of the folder
+                entry.type, entry.linkname = tarfile.SYMTYPE, str(path.readlink())
+                archive.addfile(entry)
+            else:
+                entry.size = path.stat().st_size
+                archive.addfile(entry, io.BytesIO(path.read_bytes()))
     return packed.getvalue()

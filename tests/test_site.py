@@ -33,6 +33,13 @@ def test_nothing_is_loaded_from_another_host():
         assert re.findall(r"(?:url\(|@import )[\"']?(?:https?:)?//", style.read_text()) == []
 
 
+def test_no_markdown_is_left_in_a_page():
+    """A table, a list or a block of code that GitHub shows is one in the site, too."""
+    left = re.compile(r"<p>(?:[^<]|<(?!/p>))*?(?:\|---|```|\n- |\n\d\. )")
+
+    assert [(page.parent.name, found[0]) for page in PAGES if (found := left.search(page.read_text()))] == []
+
+
 def test_each_page_is_also_markdown():
     """Assistants read the pages that people read: each has its Markdown, which llms.txt lists."""
     index = (SITE / "llms.txt").read_text()
@@ -47,7 +54,12 @@ def test_who_has_the_site_has_what_it_tells_to_apply():
         names = set(archive.getnames())
 
     assert {
-        f"dra-operator/{name}" for name in ("manifests/kustomization.yaml", "crds/kustomization.yaml")
+        f"dra-operator/{name}"
+        for name in (
+            "manifests/kustomization.yaml",
+            "crds/kustomization.yaml",
+            "charts/dra-operator/manifests",
+        )
     } <= names
     for path in (ROOT / "examples").rglob("*.yaml"):
         assert f"dra-operator/{path.relative_to(ROOT)}" in names
