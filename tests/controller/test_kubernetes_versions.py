@@ -85,6 +85,18 @@ async def test_an_upgrade_and_its_end_change_the_rules(cluster, begin):
     assert await cluster.allocated("late") == ["gpu-0"]
 
 
+async def test_servers_of_two_versions_behind_one_address_are_followed_once(cluster, begin):
+    """While they are upgraded one by one either may answer: the newer rules hold then, and it does not begin again."""
+    operator = await begin()
+    cluster.server.version = "v1.38.0"
+    await cluster.until(lambda: operator.crashed)
+    await operator.manager.close()
+    operator = await begin()
+    for version in ("v1.37.2", "v1.38.0") * 3:
+        cluster.server.version = version
+        await cluster.stays(lambda: not operator.crashed)
+
+
 async def test_a_patch_release_changes_nothing(cluster, begin):
     """The rules are those of the minor version; one that does not say its version is of no other."""
     operator = await begin()

@@ -19,7 +19,7 @@ from typing import Any
 from dra_operator.allocator import Allocator, Decider, Limits
 from dra_operator.api.kinds import KINDS, Kind
 from dra_operator.api.names import share_id
-from dra_operator.api.versions import RELEASED, RULES, rules_of
+from dra_operator.api.versions import RELEASED, RULES, VERSIONS, rules_of
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF
 from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.discovery import Served, served, server_version
@@ -78,6 +78,8 @@ CHECK_SECONDS = 2.0
 """How often the operator checks itself."""
 REDISCOVER_SECONDS = 60.0
 """How often the API server is asked again for its version, and for kinds that it did not serve."""
+OLDER_ANSWERS = 10
+"""So often in a row an older version must be told: while servers are upgraded one by one, either may answer."""
 CATCHING_UP_SECONDS = 1.0
 """How long a watch that is open again may take to deliver what was missed."""
 
@@ -124,6 +126,7 @@ class Manager:
         self._trouble: str | None = messages.NOT_CONNECTED
         self._crashed: str | None = None
         self._rules = RULES[RELEASED]
+        self._older_answers = 0
         self._discovered_at = 0.0
         self._connected = self._stopping = False
         self._cycle = self._build_cycle()
@@ -551,7 +554,14 @@ class Manager:
             return False
         rules = rules_of(version)
         # One that does not say its version is not one of another.
-        if not version or rules is self._rules or self._stopping or self._crashed is not None:
+        if not version or rules is self._rules:
+            self._older_answers = 0
+            return False
+        if VERSIONS.index(rules.kubernetes) < VERSIONS.index(self._rules.kubernetes):
+            self._older_answers += 1
+            if self._older_answers < OLDER_ANSWERS:
+                return False
+        if self._stopping or self._crashed is not None:
             return False
         was, now = self._rules.kubernetes, rules.kubernetes
         log.critical(messages.OTHER_RULES, version=version, was=was, now=now)
