@@ -45,6 +45,16 @@ def test_lines_of_libraries_look_the_same_and_say_whose_they_are(stream):
     assert (line["event"], line["logger"]) == ("started well", "kopf.reactor")
 
 
+def test_line_of_kopf_about_an_object_names_it(stream):
+    """A handler that fails says of which object: Kopf has that beside the text."""
+    logs.configure("json", "info", stream)
+    about = {"kind": "DeviceReservation", "namespace": "team-a", "name": "training"}
+    logging.getLogger("kopf.objects").error("Handler failed", extra={"k8s_ref": about})
+
+    (line,) = lines(stream)
+    assert line["object"] == "DeviceReservation/team-a/training"
+
+
 RETRIED = "Request attempt #3 failed; will retry: GET https://10.0.0.1/api -> TimeoutError()"
 REFUSED = "Request attempt #2 failed; TCP closed; will re-authenticate: GET https://10.0.0.1/apis"
 ENDED = "Request attempt #3 failed; escalating: GET https://10.0.0.1/api -> TimeoutError()"

@@ -85,10 +85,13 @@ def _without_attempts(record: logging.LogRecord) -> bool:
 
 
 def _name_the_logger(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Say which library a line comes from that is not ours."""
+    """Say which library a line comes from that is not ours, and which object Kopf writes about."""
     record = event.get("_record")
     if record is not None:
         event["logger"] = record.name
+        if about := getattr(record, "k8s_ref", None):
+            parts = (about.get("kind"), about.get("namespace"), about.get("name"))
+            event["object"] = "/".join(filter(None, parts))
     return event
 
 

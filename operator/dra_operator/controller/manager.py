@@ -125,8 +125,7 @@ class Manager:
         self._tasks: set[asyncio.Task[None]] = set()
         self._trouble: str | None = messages.NOT_CONNECTED
         self._crashed: str | None = None
-        self._rules = RULES[RELEASED]
-        self._older_answers = 0
+        self._rules, self._older_answers = RULES[RELEASED], 0
         self._discovered_at = 0.0
         self._connected = self._stopping = False
         self._cycle = self._build_cycle()
