@@ -105,7 +105,7 @@ lock: ## regenerate requirements/*.txt from pyproject.toml, keeping versions tha
 	@$(PYTHON) -m venv .lock-venv
 	@trap 'rm -rf .lock-venv' EXIT; \
 	  .lock-venv/bin/python -m pip install --quiet --disable-pip-version-check uv && \
-	  $(LOCK) pyproject.toml --output-file requirements/run.txt && \
+	  $(LOCK) pyproject.toml --extra history --extra postgres --output-file requirements/run.txt && \
 	  $(LOCK) requirements/build.in --constraint requirements/run.txt --output-file requirements/build.txt && \
 	  $(LOCK) pyproject.toml requirements/build.in --group dev --constraint requirements/run.txt \
 	    --constraint requirements/build.txt --output-file requirements/dev.txt && \

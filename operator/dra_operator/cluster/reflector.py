@@ -94,7 +94,7 @@ class Reflector:
     `deliver` is called on the event loop and must be quick; what it raises is logged and does not stop the
     stream. `room` is awaited between the pages of a list, so that a slow consumer is not given the whole kind at
     once; `turned` is called when `halfway` changes. `clock` is a monotonic clock in seconds, `random` gives
-    numbers from 0 up to 1. `fields` is a field selector.
+    numbers from 0 up to 1. `fields` is a field selector. Without `trims`, bodies keep their managedFields.
     """
 
     def __init__(
@@ -113,6 +113,7 @@ class Reflector:
         chunk: int = CHUNK,
         idle_timeout: float = IDLE_SECONDS,
         fields: str = "",
+        trims: bool = True,
     ) -> None:
         self.served = served
         self.synced = asyncio.Event()
@@ -141,6 +142,7 @@ class Reflector:
         self._chunk = chunk
         self._idle_timeout = idle_timeout
         self._selection = {"fieldSelector": fields} if fields else {}
+        self._trims = trims
         self._seen: dict[Key, _KnownObject] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._observed: set[Key] | None = None
@@ -375,7 +377,8 @@ class Reflector:
             self._drop(key)
         self._gone.pop(seen.uid, None)
         self._seen[key] = seen
-        trim_metadata(body, is_namespaced=self.served.kind.namespaced)
+        if self._trims:
+            trim_metadata(body, is_namespaced=self.served.kind.namespaced)
         body.setdefault("apiVersion", self.served.api_version)
         body.setdefault("kind", self.served.kind.kind)
         self._hand_over(Delta(self.served.kind.kind, *key, body))

@@ -3,7 +3,8 @@
 Pure but for reading the files that a caller names: no Kopf, no client, no asyncio.
 
 - `manifests` reads files, and as of when a snapshot is; `documents` says which nobody can walk through, `load` makes
-  objects of them or says what is wrong. `contents` are the objects, also as an API server sends them.
+  objects of them or says what is wrong. `contents` are the objects, also as an API server sends them; `kept_fields` is
+  what a snapshot keeps of each.
 - `state`: objects with what decides by them, on given or `assumed_nodes`; `removal` leaves objects out. `fault_texts`
   are what is said of devices held twice and the like.
 - `claims`: what they have, who uses them, and what keeps a pod from them. The `device_table` has a row a device.

@@ -6,7 +6,7 @@ read.
 - `commands` is the table of verbs; `verbs` has a module for each, which declares it by `answering.verb`: what it reads,
   its options, its question, its columns.
 - Reading: `requests` has kubectl ask the API server, `reading` lists kinds, `source` is the cluster, snapshot or files
-  that a verb asks.
+  that a verb asks; `history` opens a record.
 - Answers: `answering` runs a verb and prints, `tables` for people and `gangs` for these, `sarif` for code scanning.
   `options` are those that verbs share, `subjects` objects that are named on the command line, `completion` the names
   that can be.

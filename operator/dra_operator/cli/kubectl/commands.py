@@ -29,6 +29,7 @@ VERBS: Final = {
     "impact": Verb("impact", "What a taint, a changed class, or a drain would hit."),
     "status": Verb("status", "Whether an operator decides, and what for."),
     "audit": Verb("audit", "What is wrong in the cluster, and what to do."),
+    "record": Verb("record", "Keep a record of what happens."),
     "mcp": Verb("mcp", "Serve these questions to an assistant."),
 }
 

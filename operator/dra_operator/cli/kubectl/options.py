@@ -27,8 +27,8 @@ _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 class Options:
     """What is asked: which cluster, as whom (`as_user` and so on), which namespace, and how the answer is printed.
 
-    `kubernetes` is the version by whose rules files are asked. `namespace` is empty if none was named: then it is that
-    of the context. `format` is empty for a table;
+    `kubernetes` is the version by whose rules files are asked, `at` the time of which the record `history` is.
+    `namespace` is empty if none was named: then it is that of the context. `format` is empty for a table;
     `has_wide` says whether it can be `wide`. `subject` is what is asked about, which may be a file.
     """
 
@@ -42,6 +42,8 @@ class Options:
     all_namespaces: bool = False
     files: tuple[str, ...] = ()
     snapshot: str = ""
+    history: str = ""
+    at: str = ""
     is_offline: bool = False
     kubernetes: Version | None = None
     labels: str = ""
@@ -98,6 +100,12 @@ def _source() -> list[click.Parameter]:
             "out.",
         ),
         option("--snapshot", metavar="FILE", help="Ask a file of `dra-operator snapshot`, and no cluster."),
+        option("--history", metavar="URL", help="Ask a record of `kubectl dra record`, and no cluster."),
+        option(
+            "--at",
+            metavar="TIME",
+            help="With --history: as of a time, or as long ago as 3h; now if left out.",
+        ),
     ]
 
 
@@ -148,6 +156,8 @@ def take_options(given: dict[str, Any], *, has_wide: bool) -> Options:
         is_offline=given.pop("offline"),
         kubernetes=given.pop("kubernetes"),
         snapshot=given.pop("snapshot"),
+        history=given.pop("history"),
+        at=given.pop("at"),
         labels=given.pop("labels", ""),
         format=given.pop("format") or "",
         headers=not given.pop("no_headers"),
@@ -163,6 +173,10 @@ def take_options(given: dict[str, Any], *, has_wide: bool) -> Options:
         raise click.UsageError(
             "--kubernetes is for --offline and --snapshot: a cluster says its version itself"
         )
+    if options.at and not options.history:
+        raise click.UsageError("--at asks a record: name it with --history")
+    if options.history and (options.snapshot or options.is_offline):
+        raise click.UsageError("--history asks a record: leave out --snapshot and --offline")
     if options.is_offline and (options.snapshot or not options.files):
         raise click.UsageError("--offline asks the files of -f: name them, and no snapshot")
     return options

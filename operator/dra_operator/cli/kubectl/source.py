@@ -64,6 +64,8 @@ def read_source(options: Options, demand: Demand) -> Source:
 def _read(options: Options, demand: Demand) -> Source:
     if options.snapshot:
         return _read_snapshot(options, demand)
+    if options.history:
+        return _read_history(options, demand)
     if options.is_offline:
         return _read_files(options)
     kubectl = connect(options)
@@ -170,6 +172,26 @@ def _read_snapshot(options: Options, demand: Demand) -> Source:
     cluster.unread = {kind: why for kind, why in cluster.unread.items() if kind in demand.kinds}
     source = _overlaid(cluster, options, options.namespace)
     source.notes = (_as_of(path, header),)
+    return source
+
+
+def _read_history(options: Options, demand: Demand) -> Source:
+    """Return the state of a time that a record has; the last one if none is named."""
+    from dra_operator.cli.kubectl.history import read_record, read_time
+
+    reader = read_record(options.history)
+    from dra_operator.history.reader import build_state, time_text
+    from dra_operator.history.schema import StoreError
+
+    try:
+        moment = reader.read_moment(read_time(options.at) if options.at else reader.span.until)
+    except StoreError as error:
+        raise ReadingError(f"--history: {error}") from error
+    cluster = build_state(moment)
+    check_required(demand, cluster.unread)
+    cluster.unread = {kind: why for kind, why in cluster.unread.items() if kind in demand.kinds}
+    source = _overlaid(cluster, options, options.namespace)
+    source.notes = (f"as of {time_text(moment.at)}, by the record {options.history.rpartition('/')[2]}",)
     return source
 
 

@@ -111,8 +111,11 @@ class Tool:
 
 
 _NOT_ASKED: Final = frozenset(
-    {"files", "snapshot", "format", "no_headers", *(param.name for param in connection())}
+    {"files", "snapshot", "history", "format", "no_headers", *(param.name for param in connection())}
 )
+
+
+_NO_QUESTIONS: Final = ("record", "mcp")
 
 
 def find_tools() -> dict[str, Tool]:
@@ -123,7 +126,7 @@ def find_tools() -> dict[str, Tool]:
     found = {}
     for name in VERBS:
         command = group.get_command(context, name)
-        if name != "mcp" and command is not None:
+        if name not in _NO_QUESTIONS and command is not None:
             asked = [each for each in command.params if each.name and each.name not in _NOT_ASKED]
             found[name] = Tool(name, command, {camel(str(each.name)): each for each in asked})
     return found
@@ -299,6 +302,7 @@ def serve(server: Server, requests: IO[str], responses: IO[str]) -> None:
     "mcp",
     params=[
         option("--snapshot", metavar="FILE", help="Ask a file of `dra-operator snapshot`."),
+        option("--history", metavar="URL", help="Ask a record of `kubectl dra record`."),
         *connection(),
     ],
 )

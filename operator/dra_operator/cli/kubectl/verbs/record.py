@@ -1,0 +1,107 @@
+"""`kubectl dra record`: keep a record of what happens, for `--history`, `report` and `replay`."""
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from dra_operator.cli.kubectl.answering import CANNOT_SAY, refusing, say
+from dra_operator.cli.kubectl.completion import complete_contexts
+from dra_operator.cli.kubectl.history import open_record, read_span
+from dra_operator.cli.kubectl.options import option
+
+if TYPE_CHECKING:
+    from dra_operator.cluster.credentials import Access
+    from dra_operator.history.recorder import Recorder
+    from dra_operator.history.writer import Writer
+
+_KEEP: Final = "90d"
+
+
+@click.command(
+    "record",
+    params=[
+        option(
+            "--to",
+            "url",
+            metavar="URL",
+            required=True,
+            default=None,
+            help="A file of SQLite, or postgresql://.",
+        ),
+        option(
+            "--keep",
+            metavar="DURATION",
+            default=_KEEP,
+            show_default=True,
+            help="How long what ended is kept; 0s: always.",
+        ),
+        option("--metrics-port", type=int, default=0, help="Serve metrics for Prometheus on this port."),
+        option("--kubeconfig", metavar="FILE", help="Kubeconfig file, as for kubectl."),
+        option(
+            "--context", metavar="NAME", shell_complete=complete_contexts, help="Context of the kubeconfig."
+        ),
+    ],
+)
+def app(*, url: str, keep: str, metrics_port: int, kubeconfig: str, context: str) -> None:
+    """Record what happens to devices, claims and pods, until it is stopped. Only reads from the cluster.
+
+    One process writes to a store; while none does there is a gap. It reads what ClusterRole dra-record permits
+    (manifests/record).
+
+    Example: kubectl dra record --to history.db; kubectl dra report --history history.db --since 1d.
+    """
+    import asyncio
+
+    with refusing():
+        keep_seconds = read_span(keep) / 1_000_000
+        engine = open_record(url, create=True)
+        from dra_operator.cluster.credentials import AccessError, load_access
+        from dra_operator.cluster.session import ApiError, ApiUnreachable
+        from dra_operator.controller import logs
+        from dra_operator.history.schema import StoreError
+        from dra_operator.history.writer import Writer
+
+        logs.configure("auto", "info")
+        try:
+            writer, access = Writer(engine), load_access(kubeconfig or None, context or None)
+            asyncio.run(_record(access, writer, keep_seconds, metrics_port))
+        except KeyboardInterrupt:
+            return
+        except (AccessError, ApiError, ApiUnreachable, LookupError, StoreError) as error:
+            say([f"error: {error}"])
+            raise SystemExit(CANNOT_SAY) from None
+
+
+async def _record(access: "Access", writer: "Writer", keep_seconds: float, metrics_port: int) -> None:
+    import asyncio
+    import signal
+
+    from dra_operator.cluster.session import ApiSession
+    from dra_operator.history.recorder import Recorder
+
+    async with ApiSession(access) as session:
+        recorder = Recorder(session, writer, keep_seconds=keep_seconds)
+        if metrics_port:
+            _serve_metrics(recorder, metrics_port)
+        running = asyncio.create_task(recorder.run())
+        for each in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(each, running.cancel)
+        try:
+            await running
+        except asyncio.CancelledError:
+            # What came in the last second.
+            await recorder.tick()
+
+
+def _serve_metrics(recorder: "Recorder", port: int) -> None:
+    from prometheus_client import Gauge, start_http_server
+
+    from dra_operator.history.schema import MICRO
+
+    covered = Gauge(
+        "dra_history_covered_timestamp_seconds", "Up to when the record is complete, but for gaps."
+    )
+    covered.set_function(lambda: recorder.covered / MICRO)
+    failures = Gauge("dra_history_failures", "Transactions that the store refused since the start.")
+    failures.set_function(lambda: recorder.failures)
+    start_http_server(port)

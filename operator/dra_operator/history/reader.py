@@ -1,0 +1,253 @@
+"""Reader: what a store says of a time, or of a span of time. Source: docs/history.md."""
+
+import re
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Column, ColumnElement, Engine, Row, Select, Table, and_, or_, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from dra_operator.api.convert import Body
+from dra_operator.api.kinds import POLICIES
+from dra_operator.api.versions import rules_of
+from dra_operator.history.schema import (
+    CONTENT,
+    GAP,
+    META,
+    MICRO,
+    OBJECT,
+    STATE,
+    WAIT,
+    StoreError,
+    join,
+    unpack,
+)
+from dra_operator.questions.contents import gather_stored
+from dra_operator.questions.kept_fields import TAKEN
+from dra_operator.questions.state import ClusterState
+
+SERVER: Final = "Server"
+UNREAD: Final = "Unread"
+POD_SHAPE: Final = "PodShape"
+POD_SUM: Final = "PodSum"
+"""What a record keeps beside objects: the version of the API server, why a kind cannot be read, and pods without claims
+of a node as numbers of equal ones."""
+LEFT_OUT: Final = ("PersistentVolume", "PersistentVolumeClaim", *(kind.kind for kind in POLICIES))
+"""What a record has none of, as a snapshot."""
+_AGO: Final = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+class Span(NamedTuple):
+    """A span of time, in microseconds since 1970; the end is not part of it."""
+
+    since: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateRow:
+    """What an object was in a span; `found`: it was so already when the record, or the end of a gap, found it."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    since: int
+    until: int
+    body: Body
+    found: bool
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WaitRow:
+    """A span in which a pod or a claim waited for one reason; an empty one was not found in time."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    since: int
+    until: int
+    reason: str
+    message: str
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The objects of a cluster at a time, why kinds could not be read then, and the version of its API server."""
+
+    at: int
+    bodies: tuple[Body, ...]
+    unread: Mapping[str, str]
+    kubernetes: str
+
+
+def build_state(moment: Moment, listed: AbstractSet[str] = frozenset(TAKEN)) -> ClusterState:
+    """Return the state of a time, of which all objects of the kinds listed are there."""
+    contents = gather_stored(moment.bodies)
+    contents.listed |= listed - moment.unread.keys()
+    rules = rules_of(moment.kubernetes)
+    return ClusterState(contents, unread=moment.unread, now=moment.at / MICRO, rules=rules)
+
+
+class Reader:
+    """Reads a store, also while it is written to: up to what is covered when it is made. Raises StoreError."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._contents: dict[int, Any] = {}
+        found = {row.key: row.value for row in self._rows(select(META.c.key, META.c.value))}
+        if "covered" not in found:
+            raise StoreError("the record is empty: nothing was recorded yet")
+        self.span = Span(int(found["begin"]), int(found["covered"]))
+        self.gaps = [
+            Span(row.since, row.until)
+            for row in self._rows(select(GAP.c.since, GAP.c.until).order_by(GAP.c.since))
+        ]
+
+    def find_gap(self, at: int) -> Span | None:
+        """Return the gap that a time is in, or None."""
+        return next((gap for gap in self.gaps if gap.since <= at < gap.until), None)
+
+    def check_time(self, at: int) -> None:
+        """Raise StoreError for a time of which the record says nothing."""
+        if not self.span.since <= at <= self.span.until:
+            raise StoreError(
+                f"{time_text(at)} is not in the record, which is from {time_text(self.span.since)} "
+                f"to {time_text(self.span.until)}"
+            )
+        if (gap := self.find_gap(at)) is not None:
+            raise StoreError(
+                f"{time_text(at)} is in a gap: nothing was recorded from {time_text(gap.since)} "
+                f"to {time_text(gap.until)}"
+            )
+
+    def read_moment(self, at: int) -> Moment:
+        """Return the state as it was; StoreError for a time of which the record says nothing."""
+        self.check_time(at)
+        bodies, sums, shapes, unread, kubernetes = (
+            list[Body](),
+            list[Body](),
+            dict[str, Body](),
+            dict[str, str](),
+            "",
+        )
+        for row in self.read_states(Span(at, at + 1)):
+            match row.kind:
+                case "Server":
+                    kubernetes = row.body["spec"]["version"]
+                case "Unread":
+                    unread[row.name] = row.body["spec"]["why"]
+                case "PodShape":
+                    shapes[row.name] = row.body["spec"]
+                case "PodSum":
+                    sums.append(row.body)
+                case _:
+                    bodies.append(row.body)
+        bodies += [pod for each in sums for pod in expand_sum(each, shapes)]
+        left_out = dict.fromkeys(LEFT_OUT, "a record has none")
+        return Moment(at, tuple(bodies), {**left_out, **unread}, kubernetes)
+
+    def read_states(self, span: Span, *kinds: str) -> Iterator[StateRow]:
+        """Yield what objects of some kinds, or of all, were in a span, in the order of their beginning."""
+        columns = OBJECT.c.kind, OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid
+        query = select(*columns, STATE).join(STATE, STATE.c.object == OBJECT.c.id).order_by(STATE.c.since)
+        query = query.where(_within(STATE, span))
+        if kinds:
+            query = query.where(OBJECT.c.kind.in_(kinds))
+        self._read_contents(STATE, STATE.c.content, span)
+        for row in self._rows(query):
+            content = self._contents[row.content]
+            body = join((row.kind, row.namespace, row.name), row.uid, content, unpack(row.own))
+            end = self.span.until if row.until is None else row.until
+            yield StateRow(
+                row.kind,
+                row.namespace,
+                row.name,
+                row.uid,
+                row.since,
+                end,
+                body,
+                bool(row.found),
+                row.until is None,
+            )
+
+    def read_waits(self, span: Span) -> Iterator[WaitRow]:
+        """Yield why pods and claims waited in a span, in the order of their beginning."""
+        columns = OBJECT.c.kind, OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid
+        query = (
+            select(*columns, WAIT.c.since, WAIT.c.until, WAIT.c.reason, WAIT.c.message)
+            .join(WAIT, WAIT.c.object == OBJECT.c.id)
+            .where(_within(WAIT, span))
+            .order_by(WAIT.c.since, WAIT.c.object)
+        )
+        self._read_contents(WAIT, WAIT.c.message, span)
+        for row in self._rows(query):
+            end = self.span.until if row.until is None else row.until
+            yield WaitRow(
+                row.kind,
+                row.namespace,
+                row.name,
+                row.uid,
+                row.since,
+                end,
+                row.reason,
+                self._contents[row.message],
+                row.until is None,
+            )
+
+    def _read_contents(self, table: Table, column: Column[int], span: Span) -> None:
+        """Read the contents that rows of a span have in a column, each once."""
+        used = select(column).where(_within(table, span))
+        for row in self._rows(select(CONTENT.c.id, CONTENT.c.body).where(CONTENT.c.id.in_(used))):
+            if row.id not in self._contents:
+                self._contents[row.id] = unpack(row.body)
+
+    def _rows(self, query: Select[Any]) -> list[Row[Any]]:
+        try:
+            with self._engine.connect() as connection:
+                return list(connection.execute(query))
+        except SQLAlchemyError as error:
+            raise StoreError(f"the store cannot be read: {getattr(error, 'orig', None) or error}") from error
+
+
+def _within(table: Table, span: Span) -> ColumnElement[bool]:
+    return and_(table.c.since < span.until, or_(table.c.until.is_(None), table.c.until > span.since))
+
+
+def expand_sum(body: Body, shapes: Mapping[str, Body]) -> Iterator[Body]:
+    """Yield the pods of a node that were stored as a sum, under names of their own."""
+    node = body["metadata"]["name"]
+    for shape, number in body["spec"].items():
+        pod = shapes[shape]
+        for index in range(number):
+            metadata = {**pod["metadata"], "name": f"{node}-{shape}-{index}"}
+            yield {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": node}}
+
+
+def time_text(at: int) -> str:
+    """Return a time as Kubernetes writes it."""
+    return datetime.fromtimestamp(at // MICRO, UTC).isoformat().replace("+00:00", "Z")
+
+
+def parse_duration(text: str) -> int | None:
+    """Return the microseconds of `90s`, `30m`, `6h`, `7d`, `2w`; None for anything else."""
+    found = _AGO.fullmatch(text)
+    return None if found is None else round(float(found[1]) * _SECONDS[found[2]] * MICRO)
+
+
+def parse_time(text: str, now: int) -> int | None:
+    """Return a time that is written as in RFC 3339 (UTC, if it names no zone), or as how long ago it is: `7d`."""
+    if (ago := parse_duration(text)) is not None:
+        return now - ago
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * MICRO)

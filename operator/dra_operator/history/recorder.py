@@ -1,0 +1,382 @@
+"""Recorder: what the reflectors tell goes into the store, with gaps, sums of pods without claims, and waits.
+
+Once a second all that came is one transaction. While a kind is not watched, or the store cannot be written, nothing is
+stored, and then there is a gap. The cluster is only read. Source: docs/history.md.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+import orjson
+import structlog
+
+from dra_operator.api.convert import Body
+from dra_operator.api.kinds import KINDS
+from dra_operator.api.names import ENDED_PHASES, LEASE_NAME
+from dra_operator.api.text import seconds_of
+from dra_operator.cluster.discovery import Served, served, server_version
+from dra_operator.cluster.reflector import Delta, Reflector
+from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable, in_thread
+from dra_operator.history.reader import (
+    LEFT_OUT,
+    POD_SHAPE,
+    POD_SUM,
+    SERVER,
+    UNREAD,
+    Moment,
+    build_state,
+    expand_sum,
+)
+from dra_operator.history.schema import MICRO, StoreError
+from dra_operator.history.writer import Change, Key, WaitChange, Writer
+from dra_operator.questions.answers import QuestionError
+from dra_operator.questions.explain import SCHEDULING_GATED
+from dra_operator.questions.kept_fields import NEEDED, TAKEN, asks_for_devices, trim
+from dra_operator.questions.waiting import WaitingItem, find_waiting
+
+log = structlog.get_logger(__name__)
+
+TICK_SECONDS: Final = 1.0
+STALL_SECONDS: Final = 5.0
+"""Who did not come to look for so long has missed what was told meanwhile: it is a gap."""
+SUM_SECONDS: Final = 60
+ASK_SECONDS: Final = 60
+MOST_OF_TIME: Final = 10
+"""Asking may take this part of the time."""
+FORGET_SECONDS: Final = 3600
+DISCOVER_SECONDS: Final = 60
+GATED: Final = "Gated"
+_HIDDEN: Final = ("ResourceClaim", "Pod")
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The wall clock, which is asked once, and the monotonic one by which it goes on; both in seconds."""
+
+    wall: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+
+
+class Recorder:
+    """Keeps a record of one cluster while `run` runs. `keep_seconds` is how long what has ended stays; 0 is for ever.
+
+    `failures` counts the transactions that the store refused.
+    """
+
+    def __init__(
+        self, session: ApiSession, writer: Writer, *, clocks: Clocks = Clocks(), keep_seconds: float = 0
+    ) -> None:
+        self.failures = 0
+        self._session = session
+        self._writer = writer
+        self._keep = round(keep_seconds * MICRO)
+        self._monotonic = clocks.monotonic
+        # A clock that was set back must not run against what is stored.
+        self._epoch = max(round(clocks.wall() * MICRO), (writer.covered or 0) + 2)
+        self._begun = clocks.monotonic()
+        self._reflectors: dict[str, Reflector] = {}
+        self._marks: dict[str, tuple[int, int]] = {}
+        self._ticked = self.now
+        self._is_whole = False
+        """Whether all was watched and stored since `covered`."""
+        self._is_first = True
+        self._changes: list[Change | WaitChange] = []
+        self._unread: dict[str, str] = {}
+        self._version = ""
+        self._bodies: dict[Key, Body] = {}
+        self._uids: dict[Key, str] = {}
+        self._residents: dict[Key, tuple[str, str]] = {}
+        self._sums: dict[str, Counter[str]] = {}
+        self._shapes: dict[str, Body] = {}
+        self._changed_sums: set[str] = set()
+        self._summed_at = self._asked_at = self._forgot_at = self._discovered_at = 0
+        self._unasked = True
+        self._ask: asyncio.Task[tuple[WaitingItem, ...] | None] | None = None
+        self._ask_took = 0
+
+    @property
+    def now(self) -> int:
+        """The time by which is recorded, in microseconds since 1970."""
+        return self._epoch + round((self._monotonic() - self._begun) * MICRO)
+
+    @property
+    def covered(self) -> int:
+        """Up to when the record is complete, but for gaps; 0 before the first transaction."""
+        return self._writer.covered or 0
+
+    async def run(self) -> None:
+        """Record until cancelled. Raises ApiError, ApiUnreachable, LookupError at its begin."""
+        async with asyncio.TaskGroup() as tasks:
+            await self.start(tasks)
+            while True:
+                await asyncio.sleep(TICK_SECONDS)
+                await self.tick()
+                await self._discover(tasks)
+
+    async def start(self, tasks: asyncio.TaskGroup) -> None:
+        """Watch each kind from now on. Raises as `run` does."""
+        found = await served(self._session, {name: KINDS[name] for name in TAKEN})
+        if missing := [name for name in NEEDED if name not in found]:
+            raise LookupError(f"the API server does not serve {', '.join(missing)}")
+        self._version = await server_version(self._session)
+        self._put(SERVER, "kubernetes", {"version": self._version})
+        self._discovered_at = self.now
+        for kind in found.values():
+            self._watch(tasks, kind)
+
+    def _watch(self, tasks: asyncio.TaskGroup, kind: Served) -> None:
+        name = kind.kind.kind
+        fields = f"metadata.name={LEASE_NAME}" if name == "Lease" else ""
+        reflector = Reflector(self._session, kind, self.deliver, fields=fields, trims=False)
+        self._reflectors[name] = reflector
+        tasks.create_task(reflector.run())
+
+    async def _discover(self, tasks: asyncio.TaskGroup) -> None:
+        """Once a minute, look whether kinds are served that were not before."""
+        missing = [name for name in TAKEN if name not in self._reflectors]
+        if not missing or self.now - self._discovered_at < DISCOVER_SECONDS * MICRO:
+            return
+        self._discovered_at = self.now
+        try:
+            for kind in (await served(self._session, {name: KINDS[name] for name in missing})).values():
+                self._watch(tasks, kind)
+        except (ApiError, ApiUnreachable):
+            return
+
+    # --- what comes
+
+    def deliver(self, delta: Delta) -> None:
+        """Take in a difference."""
+        key = delta.kind, delta.namespace, delta.name
+        body = None if delta.body is None else trim(delta.body)
+        if delta.kind == "Pod":
+            is_resident = body is not None and delta.body is not None and not asks_for_devices(delta.body)
+            self._count(key, body if is_resident else None)
+            if is_resident:
+                body = None
+            elif (
+                body is not None
+                and delta.body is not None
+                and (labels := delta.body["metadata"].get("labels"))
+            ):
+                body = {**body, "metadata": {**body["metadata"], "labels": labels}}
+        metadata = {} if delta.body is None else delta.body["metadata"]
+        self._keep_body(key, metadata.get("uid", ""), str(metadata.get("resourceVersion", "")), body)
+
+    def _put(self, kind: str, name: str, spec: Body | None) -> None:
+        """Keep something that is no object of the cluster."""
+        body = None if spec is None else {"kind": kind, "metadata": {"name": name}, "spec": spec}
+        self._changes.append(Change(self.now, (kind, "", name), body=body))
+
+    def _keep_body(self, key: Key, uid: str, version: str, body: Body | None) -> None:
+        now = self.now
+        if body is None:
+            if self._uids.pop(key, None) is not None:
+                del self._bodies[key]
+                self._changes.append(Change(now, key))
+            return
+        self._changes.append(Change(now, key, uid, version, body))
+        self._bodies[key], self._uids[key] = body, uid
+        if key[0] in _HIDDEN:
+            if not may_wait(body):
+                self._changes.append(WaitChange(now, key, uid, None))
+                return
+            self._unasked = True
+            if _names_claims(body):
+                self._changes.append(WaitChange(now, key, uid, "", created=_created(body)))
+
+    def _count(self, key: Key, body: Body | None) -> None:
+        """Count a pod without claims among equal ones of its node, or count it no more."""
+        if (before := self._residents.pop(key, None)) is not None:
+            self._sums[before[0]][before[1]] -= 1
+            self._changed_sums.add(before[0])
+        if body is None:
+            return
+        metadata = {name: each for name, each in body["metadata"].items() if name not in ("name", "uid")}
+        spec = {name: each for name, each in body["spec"].items() if name != "nodeName"}
+        # An operator that is not placed yet is on no node.
+        node, shape = body["spec"].get("nodeName", ""), {**body, "metadata": metadata, "spec": spec}
+        digest = blake2b(orjson.dumps(shape, option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
+        if (POD_SHAPE, "", digest) not in self._writer.open:
+            self._put(POD_SHAPE, digest, shape)
+        self._shapes[digest] = shape
+        self._residents[key] = node, digest
+        self._sums.setdefault(node, Counter())[digest] += 1
+        self._changed_sums.add(node)
+
+    def _sum_up(self) -> None:
+        for node in sorted(self._changed_sums):
+            numbers = {shape: number for shape, number in sorted(self._sums[node].items()) if number}
+            self._put(POD_SUM, node, numbers or None)
+        self._changed_sums.clear()
+        self._summed_at = self.now
+
+    # --- once a second
+
+    async def tick(self) -> None:
+        """Store what came, if all kinds were watched since the last time; ask why pods wait, if it is time."""
+        now, is_watched = self.now, self._was_watched()
+        self._is_whole &= is_watched and now - self._ticked < STALL_SECONDS * MICRO
+        self._ticked = now
+        if not is_watched:
+            return
+        self._tell_unread()
+        if self._is_first or now - self._summed_at >= SUM_SECONDS * MICRO:
+            self._sum_up()
+        if self._is_first:
+            self._add_absent()
+        await self._store(now)
+        if not self._is_first:
+            self._ask_why(now)
+
+    def _was_watched(self) -> bool:
+        """Return whether each kind is watched and in step, and note where lists or failures came in between."""
+        marks = {}
+        for name, reflector in self._reflectors.items():
+            marks[name] = reflector.counters.lists, reflector.counters.failures
+            if reflector.forbidden is not None and name not in NEEDED:
+                continue
+            if not self._is_first and name not in self._marks and not reflector.synced.is_set():
+                # A kind that is served since just now.
+                del marks[name]
+                continue
+            if not reflector.synced.is_set() or reflector.trouble is not None or reflector.halfway:
+                self._is_whole = False
+                return False
+        if any(marks[name] != each for name, each in self._marks.items()):
+            self._is_whole = False
+        self._marks = marks
+        return True
+
+    def _tell_unread(self) -> None:
+        """Keep which kinds may not be read."""
+        refused = {name: each.forbidden for name, each in self._reflectors.items()}
+        unread = {name: f"not permitted to {why.verb} {why.resource}" for name, why in refused.items() if why}
+        for name in unread.keys() | self._unread.keys():
+            if unread.get(name) != self._unread.get(name):
+                self._put(UNREAD, name, {"why": unread[name]} if name in unread else None)
+        self._unread = unread
+
+    def _add_absent(self) -> None:
+        """Add, at the start, what the store has and the cluster has no more."""
+        kept = {change.key for change in self._changes}
+        for key in self._writer.open:
+            if key not in kept and key[0] != POD_SHAPE:
+                self._changes.append(Change(self.now, key))
+
+    async def _store(self, now: int) -> None:
+        covered = self._writer.covered
+        gap = None if self._is_whole or covered is None else (covered + 1, now)
+        changes = self._changes if gap is None else _newest(self._changes)
+        self._changes = []
+        try:
+            await in_thread("history", lambda: self._writer.commit(changes, now, gap))
+        except StoreError as error:
+            self.failures += 1
+            self._changes = _newest([*changes, *self._changes])
+            if self._is_whole or self._is_first:
+                log.warning("history: not stored", why=str(error))
+            self._is_whole = False
+            await self._reload()
+            return
+        if gap is not None and not self._is_first:
+            log.warning("history: gap", seconds=round((gap[1] - gap[0]) / MICRO, 1))
+        self._is_whole, self._is_first = True, False
+        if self._keep and now - self._forgot_at >= FORGET_SECONDS * MICRO:
+            self._forgot_at = now
+            await in_thread("history", lambda: self._forget(now))
+
+    async def _reload(self) -> None:
+        try:
+            await in_thread("history", self._writer.reload)
+        except StoreError as error:
+            log.debug("history: not read", why=str(error))
+
+    def _forget(self, now: int) -> None:
+        try:
+            self._writer.forget(now - self._keep)
+        except StoreError as error:
+            log.warning("history: nothing taken off", why=str(error))
+
+    # --- why pods and claims wait
+
+    def _ask_why(self, now: int) -> None:
+        """Ask why what waits does, in a thread: at first sight, and once a minute."""
+        if self._ask is not None:
+            if not self._ask.done():
+                return
+            found, self._ask = self._ask.result(), None
+            self._ask_took = now - self._asked_at
+            if found is not None:
+                self._take_reasons(found)
+        is_due = self._unasked or now - self._asked_at >= ASK_SECONDS * MICRO
+        if not is_due or now - self._asked_at < MOST_OF_TIME * self._ask_took:
+            return
+        self._unasked, self._asked_at = False, now
+        if not any(may_wait(body) for (kind, _, _), body in self._bodies.items() if kind in _HIDDEN):
+            return
+        bodies = [*self._bodies.values()]
+        for node, sums in self._sums.items():
+            body = {"metadata": {"name": node}, "spec": dict(sums)}
+            bodies += expand_sum(body, self._shapes)
+        listed = self._reflectors.keys() - self._unread.keys()
+        unread = {**dict.fromkeys(LEFT_OUT, "a record has none"), **self._unread}
+        moment = Moment(now, tuple(bodies), unread, self._version)
+        self._ask = asyncio.create_task(in_thread("reasons", lambda: _find_reasons(moment, listed)))
+
+    def _take_reasons(self, items: Iterable[WaitingItem]) -> None:
+        now, found = self.now, set[Key]()
+        for item in items:
+            key = item.kind, item.namespace, item.name
+            body = self._bodies.get(key)
+            if body is not None and may_wait(body):
+                found.add(key)
+                reason = GATED if item.reason == SCHEDULING_GATED else item.reason
+                uid, created = self._uids[key], _created(body)
+                self._changes.append(WaitChange(now, key, uid, reason, item.message, created))
+        for key, known in self._writer.open.items():
+            # A pod uses it by now, which waits itself.
+            if key[0] == "ResourceClaim" and known.wait is not None and key not in found:
+                self._changes.append(WaitChange(now, key, known.uid, None))
+
+
+def _find_reasons(moment: Moment, listed: AbstractSet[str]) -> tuple[WaitingItem, ...] | None:
+    """Return what waits, and why; None if that cannot be said."""
+    try:
+        return find_waiting(build_state(moment, listed)).items
+    except QuestionError as error:
+        log.debug("history: no reasons", why=str(error))
+    except Exception:
+        log.exception("history: no reasons")
+    return None
+
+
+def may_wait(body: Body) -> bool:
+    """Return whether a pod has no node, or a claim no devices, and is to have some."""
+    if body["metadata"].get("deletionTimestamp"):
+        return False
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    if body["kind"] == "Pod":
+        return not spec.get("nodeName") and status.get("phase") not in ENDED_PHASES
+    return not status.get("allocation")
+
+
+def _names_claims(body: Body) -> bool:
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    return bool(spec.get("resourceClaims") or status.get("extendedResourceClaimStatus"))
+
+
+def _created(body: Body) -> int:
+    return round((seconds_of(body["metadata"].get("creationTimestamp")) or 0) * MICRO)
+
+
+def _newest(changes: Iterable[Change | WaitChange]) -> list[Change | WaitChange]:
+    """Return the last that is said of each object, and then of each wait."""
+    found = {(type(change) is WaitChange, change.key): change for change in changes}
+    return [found[each] for each in sorted(found, key=lambda each: each[0])]

@@ -1,0 +1,191 @@
+"""Schema: the tables of a record, and how a store is opened, by SQLAlchemy: SQLite in WAL mode, or PostgreSQL.
+
+Times are microseconds since 1970. Bodies are JSON, compressed with a dictionary; what changes seldom of one is stored
+once by its content. Source: docs/history.md.
+"""
+
+import zlib
+from hashlib import blake2b
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Engine,
+    Index,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    select,
+)
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from dra_operator.api.convert import Body
+
+SCHEMA: Final = 1
+"""The version of the tables. A newer one is refused, an older one is migrated by a function of its number."""
+MICRO: Final = 1_000_000
+"""Microseconds of a second."""
+
+
+class StoreError(Exception):
+    """There is no such record, it cannot be opened, or it has no answer; the text says which, and what to do."""
+
+
+TABLES: Final = MetaData()
+META: Final = Table("meta", TABLES, Column("key", String(32), primary_key=True), Column("value", Text))
+"""`schema`; `begin`, when the record begins; `covered`, up to when it is complete but for gaps."""
+CONTENT: Final = Table(
+    "content",
+    TABLES,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("digest", LargeBinary(16), unique=True, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+OBJECT: Final = Table(
+    "object",
+    TABLES,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", String(64), nullable=False),
+    Column("namespace", String(64), nullable=False),
+    Column("name", String(256), nullable=False),
+    Column("uid", String(64), nullable=False),
+    Column("version", String(32), nullable=False),
+)
+"""An object by its uid; `version` is the last resourceVersion that was seen."""
+STATE: Final = Table(
+    "state",
+    TABLES,
+    Column("object", BigInteger, primary_key=True, autoincrement=False),
+    Column("since", BigInteger, primary_key=True, autoincrement=False),
+    Column("until", BigInteger),
+    Column("content", BigInteger, nullable=False),
+    Column("own", LargeBinary, nullable=False),
+    Column("found", SmallInteger, nullable=False),
+    Index("state_until", "until"),
+    sqlite_with_rowid=False,
+)
+"""What an object was from a time until another; `found`: it was so already when the record began, or after a gap."""
+WAIT: Final = Table(
+    "wait",
+    TABLES,
+    Column("object", BigInteger, primary_key=True, autoincrement=False),
+    Column("since", BigInteger, primary_key=True, autoincrement=False),
+    Column("until", BigInteger),
+    Column("reason", String(64), nullable=False),
+    Column("message", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Why a pod or a claim waited; `message` is the last text, as content."""
+GAP: Final = Table(
+    "gap",
+    TABLES,
+    Column("since", BigInteger, primary_key=True, autoincrement=False),
+    Column("until", BigInteger, nullable=False),
+)
+
+
+def open_store(url: str, *, create: bool = False) -> Engine:
+    """Return the engine of a store, made with `create`; a URL without `://` is a file of SQLite. Raises StoreError."""
+    full = url if "://" in url else f"sqlite:///{url}"
+    try:
+        engine = create_engine(full)
+        if engine.dialect.name == "sqlite":
+            event.listen(engine, "connect", _set_pragmas)
+        with engine.begin() as connection:
+            if create:
+                TABLES.create_all(connection)
+            elif not inspect(connection).has_table(META.name):
+                raise StoreError(f"{url}: holds no record: `kubectl dra record --to {url}` makes one")
+            found = connection.scalar(select(META.c.value).where(META.c.key == "schema"))
+            if found is None:
+                connection.execute(insert(META).values(key="schema", value=str(SCHEMA)))
+    except (ArgumentError, SQLAlchemyError, ImportError) as error:
+        raise StoreError(f"{url.partition('://')[0]}: the store cannot be opened: {_words(error)}") from error
+    if found is not None and int(found) != SCHEMA:
+        raise StoreError(
+            f"{url}: has schema {found}, and this program knows {SCHEMA}: use a newer kubectl-dra"
+        )
+    return engine
+
+
+def _words(error: Exception) -> str:
+    """Return what an error says, without the statement that failed."""
+    return " ".join(str(getattr(error, "orig", None) or error).split())
+
+
+def _set_pragmas(connection: Any, _: object) -> None:
+    # Readers see a whole state while the recorder writes; a kill loses no commit, and a power cut only the last ones.
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=10000"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+# --- bodies
+
+_DICTIONARY: Final = (
+    b'{"nodeName":"node-","status":{"allocation":{"devices":{"results":[{"adminAccess":false,"consumedCapacity":{"'
+    b'memory":"0"},"device":"gpu-0","driver":"gpu.example.com","pool":"node-","request":"gpu","shareID":"","tolerat'
+    b'ions":[]}]},"nodeSelector":{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","valu'
+    b'es":["node-"]}]}]},"allocationTimestamp":"2026-01-01T00:00:00Z"},"reservedFor":[{"name":"","resource":"pods",'
+    b'"uid":""}]},"metadata":{"annotations":{"resource.kubernetes.io/pod-claim-name":"gpu"},"creationTimestamp":"20'
+    b'26-01-01T00:00:00Z","finalizers":["resource.kubernetes.io/delete-protection"],"generateName":"","labels":{"ap'
+    b'p":"","batch.kubernetes.io/job-name":"","pod-template-hash":""},"ownerReferences":[{"apiVersion":"v1","blockO'
+    b'wnerDeletion":true,"controller":true,"kind":"Pod","name":"","uid":""}]},"status":{"conditions":[{"lastTransit'
+    b'ionTime":"2026-01-01T00:00:00Z","reason":"PodCompleted","status":"False","type":"ContainersReady"},{"lastTran'
+    b'sitionTime":"2026-01-01T00:00:00Z","status":"True","type":"PodScheduled"},{"lastTransitionTime":"2026-01-01T0'
+    b'0:00:00Z","status":"True","type":"Initialized"},{"type":"Ready"},{"type":"PodReadyToStartContainers"}],"phase'
+    b'":"Running","resourceClaimStatuses":[{"name":"gpu","resourceClaimName":""}],"containerStatuses":[{"state":{"t'
+    b'erminated":{"finishedAt":"2026-01-01T00:00:00Z"}}}]}}'
+)
+"""What bodies have in common. It belongs to the schema: with another one nothing stored can be read."""
+_IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")
+
+
+def pack(value: Any) -> bytes:
+    """Return JSON, compressed: the same bytes for the same value."""
+    press = zlib.compressobj(zlib.Z_BEST_SPEED + 4, zdict=_DICTIONARY)
+    return press.compress(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)) + press.flush()
+
+
+def unpack(data: bytes) -> Any:
+    """Return what was packed."""
+    press = zlib.decompressobj(zdict=_DICTIONARY)
+    return orjson.loads(press.decompress(data) + press.flush())
+
+
+def digest_of(data: bytes) -> bytes:
+    """Return the hash by which content is known."""
+    return blake2b(data, digest_size=16).digest()
+
+
+def split(body: Body) -> tuple[Body, Body]:
+    """Return what of a body changes seldom and is the same in copies, and what is its own."""
+    own = {"metadata": {name: each for name, each in body["metadata"].items() if name not in _IDENTITY}}
+    content = {name: each for name, each in body.items() if name not in ("metadata", "status", "kind")}
+    if "status" in body:
+        own["status"] = body["status"]
+    if (node := (body.get("spec") or {}).get("nodeName")) and body["kind"] == "Pod":
+        own["nodeName"] = node
+        content["spec"] = {name: each for name, each in body["spec"].items() if name != "nodeName"}
+    return content, own
+
+
+def join(key: tuple[str, str, str], uid: str, content: Body, own: Body) -> Body:
+    """Return the body that `split` took apart; `key` is kind, namespace and name."""
+    kind, namespace, name = key
+    names = {"name": name, "namespace": namespace, "uid": uid}
+    metadata = {**{field: each for field, each in names.items() if each}, **own["metadata"]}
+    body = {**content, "kind": kind, "metadata": metadata}
+    if "status" in own:
+        body["status"] = own["status"]
+    if "nodeName" in own:
+        body["spec"] = {**body["spec"], "nodeName": own["nodeName"]}
+    return body
