@@ -10,6 +10,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from dra_operator.cli.kubectl.answering import API_VERSION, LISTS, camel
+from dra_operator.history.holders import PastHolders
+from dra_operator.history.report import HistoryReport
 from dra_operator.questions.audit import AuditReport
 from dra_operator.questions.claims import ClaimList
 from dra_operator.questions.device_table import DeviceList
@@ -35,11 +37,13 @@ def schema_text() -> str:
         "Fit": FitAnswer,
         "Gang": GangAnswer,
         "Headroom": HeadroomAnswer,
+        "HistoryReport": HistoryReport,
         "Holders": HolderReport,
         "Impact": ImpactReport,
         "Lint": LintReport,
         "Status": StatusReport,
         "MissingDevices": MissingDevices,
+        "PastHolders": PastHolders,
         "WorkloadExplanation": WorkloadAnswer,
         "Usage": UsageReport,
         "WaitingList": WaitingList,
@@ -82,6 +86,11 @@ def _camelled(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_default(found: dict[str, Any]) -> dict[str, Any]:
+    if found.get("format") == "fraction" or any(
+        each.get("format") == "fraction" for each in found.get("anyOf", ())
+    ):
+        # Exact inside, and printed as any number; what is None is left out.
+        return {"type": "number"}
     return {name: each for name, each in found.items() if name not in ("default", "title")}
 
 

@@ -1,5 +1,6 @@
-"""A record of what happened in a cluster, and what it says: SQLAlchemy alone stores and reads it (extra `history`).
+"""A record of what happened in a cluster, and what it says: SQLAlchemy alone stores and reads it (the extra of its name).
 
 The operator does not import it. `schema` are the tables; `writer` stores changes and gaps, which the `recorder` makes
-of what reflectors tell; `reader` gives the state of a time, or what there was in a span.
+of what reflectors tell; `reader` gives the state of a time, or what there was in a span. `holders` are who
+held devices in a span; the `sweep` goes through all devices over time, and a `report` sums up card-hours and waits.
 """

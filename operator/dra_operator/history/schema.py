@@ -27,6 +27,7 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
 from dra_operator.api.convert import Body
 
@@ -97,7 +98,8 @@ def open_store(url: str, *, create: bool = False) -> Engine:
     """Return the engine of a store, made with `create`; a URL without `://` is a file of SQLite. Raises StoreError."""
     full = url if "://" in url else f"sqlite:///{url}"
     try:
-        engine = create_engine(full)
+        # A connection a transaction: none stays open that nobody closes.
+        engine = create_engine(full, poolclass=NullPool)
         if engine.dialect.name == "sqlite":
             event.listen(engine, "connect", _set_pragmas)
         with engine.begin() as connection:

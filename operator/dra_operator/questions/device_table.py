@@ -47,6 +47,12 @@ class NewestGeneration:
         return "/".join(self.key)
 
 
+def newest_generation(inventory: Inventory, key: PoolKey) -> NewestGeneration:
+    """Return the newest generation of a pool that is there, as it is now."""
+    pool = inventory.pools[key]
+    return NewestGeneration(key, pool.judge_all(_FEATURES), pool.newest())
+
+
 @dataclass(slots=True)
 class PublishedDevices:
     """The pools of an inventory as it is now, by driver and name in order."""
@@ -57,10 +63,7 @@ class PublishedDevices:
 
     def __post_init__(self) -> None:
         pools = self.inventory.pools
-        self.pools = {
-            key: NewestGeneration(key, pools[key].judge_all(_FEATURES), pools[key].newest())
-            for key in sorted(pools)
-        }
+        self.pools = {key: newest_generation(self.inventory, key) for key in sorted(pools)}
 
     def find(self, driver: str, pool: str, device: str) -> tuple[Slice, int] | None:
         """Return the slice that publishes a device, and its index there; None if none does."""
@@ -219,12 +222,13 @@ class DeviceTable:
     @cached_property
     def rows(self) -> list[DeviceRow]:
         """A row for each published device."""
-        found: list[DeviceRow] = []
-        for pool in self.published.pools.values():
-            counters = _count_down(pool, self.state.ledger)
-            for slice_ in pool.slices:
-                found += self._build_rows(pool, slice_, counters)
-        return found
+        return [row for pool in self.published.pools.values() for row in self.rows_of(pool)]
+
+    def rows_of(self, pool: NewestGeneration) -> Iterator[DeviceRow]:
+        """Yield a row for each device of a pool."""
+        counters = _count_down(pool, self.state.ledger)
+        for slice_ in pool.slices:
+            yield from self._build_rows(pool, slice_, counters)
 
     def select(self, query: HolderQuery) -> Iterator[DeviceRow]:
         """Yield the devices that a query is about."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
@@ -45,6 +46,7 @@ API_VERSION: Final = "kubectl.dra-operator.io/v1"
 LISTS: Final = {
     "Audit": "findings",
     "Gang": "pods",
+    "HistoryReport": "rows",
     "Holders": "holders",
     "Impact": "claims",
     "Lint": "findings",
@@ -306,6 +308,8 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Fraction):
+        return round(float(value), 6)
     return str(value) if isinstance(value, Decimal) else value
 
 

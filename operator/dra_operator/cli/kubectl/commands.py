@@ -30,6 +30,7 @@ VERBS: Final = {
     "status": Verb("status", "Whether an operator decides, and what for."),
     "audit": Verb("audit", "What is wrong in the cluster, and what to do."),
     "record": Verb("record", "Keep a record of what happens."),
+    "report": Verb("report", "Card-hours, waits and costs, by a record."),
     "mcp": Verb("mcp", "Serve these questions to an assistant."),
 }
 

@@ -48,9 +48,10 @@ _MOST_NAMED: Final = 3
     value_option(),
     option("--idle", is_flag=True, help="Only claims without a running pod."),
     option("--admin-access", is_flag=True, help="Also claims with admin access, which hold nothing."),
+    option("--since", metavar="TIME", help="With --history: all who held some since then, up to --at."),
 )
 def app(
-    question: Question, *, subject: str, driver: str, value: str, idle: bool, admin_access: bool
+    question: Question, *, subject: str, driver: str, value: str, idle: bool, admin_access: bool, since: str
 ) -> Answer:
     """Say who holds a device, a pool, the devices of a node or of a class, and what a pod or a namespace holds.
 
@@ -59,13 +60,20 @@ def app(
     Without a name, it says who holds anything; device/TEXT is a device with an attribute of this value.
 
     USE is what the pods of a claim do; where none runs, its devices are idle. With -n, only claims of a namespace. Exit
-    code 0: somebody holds some; 1: nobody does; 2: it cannot be said.
+    code 0: somebody holds some; 1: nobody does; 2: it cannot be said. With --history and --since, who held a device, a
+    pool or what is on a node over time.
     """
     from dataclasses import replace
 
     from dra_operator.questions.usage import find_holders
 
     query = _subject(question, subject, driver)
+    if since:
+        if value or idle or admin_access:
+            raise click.UsageError(
+                "--since lists who held devices: leave out --value, --idle and --admin-access"
+            )
+        return _past(question, query, since)
     query = replace(query, admin_access=admin_access, value=value or query.value)
     report = find_holders(question.cluster, query)
     if idle:
@@ -122,6 +130,38 @@ def _subject(question: Question, text: str, driver: str) -> "HolderQuery":
         raise click.UsageError(f"{text!r}: write {form}, or with the driver before the pool")
     named, pool = _find_pool(question, pool)
     return HolderQuery(driver=named or driver, pool=pool, device=device, namespace=namespace)
+
+
+def _past(question: Question, query: "HolderQuery", since: str) -> Answer:
+    """Return who held devices over time, by the record."""
+    from dra_operator.cli.kubectl.answering import NO, YES
+    from dra_operator.cli.kubectl.history import read_record, read_time
+
+    options = question.options
+    if not options.history:
+        raise click.UsageError("--since asks a record: name it with --history")
+    if query.device_class or query.value or query.pod or query.reservation or query.owner:
+        raise click.UsageError("--since asks about a device, a pool, a node or a namespace")
+    reader = read_record(options.history)
+    from dra_operator.history.holders import find_past_holders
+    from dra_operator.history.reader import Span
+
+    end = read_time(options.at) if options.at else reader.span.until
+    report = find_past_holders(reader, Span(max(read_time(since), reader.span.since), end + 1), query)
+    columns = (
+        Column("DEVICE", lambda item: item.device),
+        Column("CLAIM", lambda item: f"{item.namespace}/{item.name}"),
+        Column(
+            "PODS",
+            lambda item: names_cell(item.pods, None if question.style.wide else _MOST_NAMED),
+            is_cut=True,
+        ),
+        Column("SINCE", lambda item: f"{'<' if item.was_there else ''}{item.since}"),
+        Column("UNTIL", lambda item: item.until or "-"),
+    )
+    asides = [f"from {report.since} to {report.until}; `<`: it was held already when the record found it"]
+    code = YES if report.items else NO
+    return Answer("PastHolders", report, listing(columns, report.items, question.style), code, asides=asides)
 
 
 def _find_pool(question: Question, text: str) -> tuple[str, str]:
