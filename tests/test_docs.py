@@ -133,7 +133,8 @@ def test_each_dependency_has_its_reason():
     rows = re.findall(r"^\| ([\w, -]+) \|", section.partition("\n## ")[0], re.MULTILINE)
     _, *named = [name for row in rows for name in row.split(", ")]
 
-    needed = [*project["dependencies"], *project["optional-dependencies"]["bridge"]]
+    extras = project["optional-dependencies"].values()
+    needed = [*project["dependencies"], *(each for extra in extras for each in extra)]
     assert sorted(named) == sorted(re.match(r"[\w-]+", each)[0] for each in needed)
 
 

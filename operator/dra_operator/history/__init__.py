@@ -1,4 +1,4 @@
-"""A record of what happened in a cluster, and what it says: SQLAlchemy alone stores and reads it (the extra of its name).
+"""A record of what happened in a cluster, and what it says, by SQLAlchemy (the extra of its name).
 
 The operator does not import it. `schema` are the tables; `writer` stores changes and gaps, which the `recorder` makes
 of what reflectors tell; `reader` gives the state of a time, or what there was in a span. `holders` are who

@@ -128,8 +128,8 @@ class _Report:
         self._idle: dict[int, Fraction] = defaultdict(Fraction)
 
     def make(self) -> HistoryReport:
-        self._sweep.run(self._take, self._query.every)
-        self._take_waits()
+        self._sweep.run(self._add_cards, self._query.every)
+        self._add_waits()
         span = self._query.span
         periods = tuple(self._periods())
         published = sum((each.published for each in periods), Fraction(0))
@@ -150,16 +150,16 @@ class _Report:
 
     # --- what comes
 
-    def _take(self, span: Span, cards: Cards) -> None:
+    def _add_cards(self, span: Span, cards: Cards) -> None:
         period, length = self._start_of(span.since), span.until - span.since
         for card in cards.values():
             for state, part in card.states.items():
                 self._states[period, state] += part * length
             self._idle[period] += card.idle * length
             for share in card.shares:
-                self._take_share(period, length, card, share)
+                self._add_share(period, length, card, share)
 
-    def _take_share(self, period: int, length: int, card: Card, share: Share) -> None:
+    def _add_share(self, period: int, length: int, card: Card, share: Share) -> None:
         row, amount = self._rows[period, self._name_of_share(card, share)], share.part * length
         if not share.is_published:
             row.unpublished += amount
@@ -188,7 +188,7 @@ class _Report:
         name = f"{owner['kind']}/{owner['name']}" if owner is not None else f"Pod/{metadata['name']}"
         return f"{metadata['namespace']}/{name}"
 
-    def _take_waits(self) -> None:
+    def _add_waits(self) -> None:
         if self._query.by is Grouping.NODE:
             return
         span, every = self._query.span, self._query.every
