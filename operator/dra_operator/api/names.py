@@ -58,6 +58,8 @@ GANG_MATCH_ANNOTATION: Final = "dra-operator.io/gang-match"
 """On pods or their PodGroup: the attribute of which all results have one value, `ATTRIBUTE[;class=CLASS,…]`."""
 GANG_TOPOLOGY_ANNOTATION: Final = "dra-operator.io/gang-topology"
 """On pods or their PodGroup: the label of which all nodes of the gang have one value."""
+GANG_SIZE_ANNOTATION: Final = "dra-operator.io/gang-size"
+"""On pods or their PodGroup: with how many gated, let go or bound pods the operator decides the gang."""
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """On a claim made for a pod: the pod's entry it was made for. Source: the claim controller."""
 SPECIAL_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
@@ -84,6 +86,10 @@ KNOWN_ANNOTATIONS: Final = frozenset(
         BROKEN_ANNOTATION,
         SETTLED_ANNOTATION,
         LET_GO_ANNOTATION,
+        GANG_ANNOTATION,
+        GANG_MATCH_ANNOTATION,
+        GANG_TOPOLOGY_ANNOTATION,
+        GANG_SIZE_ANNOTATION,
         TEMPLATE_ANNOTATION,
         POD_CLAIM_NAME,
         SPECIAL_CLAIM_ANNOTATION,

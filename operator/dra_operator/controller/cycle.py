@@ -40,6 +40,7 @@ from dra_operator.controller.claims import (
 from dra_operator.controller.context import Context
 from dra_operator.controller.facts import EventRequest, Facts
 from dra_operator.controller.fencing import WriteFence
+from dra_operator.controller.gangs import GROUPS, Gangs
 from dra_operator.controller.gated_pods import GatedPods
 from dra_operator.controller.ingest import DeltaEffects, Ingest, name_of
 from dra_operator.controller.logs import get_logger
@@ -144,6 +145,7 @@ class SchedulingCycle:
     """The uid of each claim whose decision was cut off, and the seconds that it took so far."""
     _counted_reasons: set[str] = field(default_factory=set)
     _gated: GatedPods | None = None
+    _gangs: Gangs | None = None
     _is_fenced: bool = True
     """Whether writes of an operator before this one may still be stored."""
 
@@ -239,12 +241,14 @@ class SchedulingCycle:
             return None
         cluster, find_claim, has_template = ClusterPods(), self._claims.get, self._templates.has
         explainer = PodExplainer(self.explainer, cluster, find_claim, has_template)
-        reasons = PodReasons(cluster, explainer, self.explains_pods)
+        decider = PodDecider(self.explainer, cluster, find_claim, has_template)
+        gangs = self._gangs = Gangs(cluster, self._claims, explainer, decider)
+        reasons = PodReasons(cluster, explainer, self.explains_pods, gangs)
         if self.scope.has_gated:
-            decider = PodDecider(self.explainer, cluster, find_claim, has_template)
             self._gated = GatedPods(
                 context=self._context,
                 cluster=cluster,
+                gangs=gangs,
                 decider=decider,
                 access=self._pod_access,
                 assume=self._assume,
@@ -428,6 +432,14 @@ class SchedulingCycle:
     def _ingest_delta(self, delta: Delta, effects: DeltaEffects) -> None:
         if delta.kind == KIND_OF_TEMPLATES:
             self._templates.apply(delta)
+            return
+        if self._gangs is not None and delta.kind in ("Pod", GROUPS):
+            changed = self._gangs.observe(delta)
+            if self._gated is not None:
+                self._gated.touch(changed)
+            for key in changed:
+                self._explain_pod_again(key)
+        if delta.kind == GROUPS:
             return
         if self._waiting_pods is not None and delta.kind in KINDS_OF_PODS:
             self._waiting_pods.apply(delta)

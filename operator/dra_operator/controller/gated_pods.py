@@ -39,14 +39,16 @@ from dra_operator.controller.claims import Key, Standing, is_pending, text
 from dra_operator.controller.context import Context
 from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.fencing import DOUBT_SECONDS, EarlierWrites
+from dra_operator.controller.gangs import GangKey, Gangs, GangStatus
 from dra_operator.controller.handback import Handback, LetGoPod
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.permissions import WriteAccess
-from dra_operator.controller.plan_pods import PodPlans, waits_for_binding
+from dra_operator.controller.plan_pods import PodPlans, Step, plan_gang, waits_for_binding
 from dra_operator.controller.queue import PodQueue
 from dra_operator.controller.write_results import DENIED, STALE, UNCLEAR
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
 from dra_operator.pods.entries import resolve_entries
+from dra_operator.pods.gang_assignment import Assignment, Gang, NoDecision
 from dra_operator.pods.gate import SchedulingPod, find_release, not_gated, read_scheduling_pod
 from dra_operator.pods.pod_decision import PodDecider, PodDecision
 
@@ -58,6 +60,8 @@ DEFECT: Final = (5.0, 600.0)
 """First and longest wait, in seconds, of a pod that met a defect of ours."""
 ABORTED: Final = (30.0, 600.0)
 """First and longest wait, in seconds, after a search that used up its time."""
+INCOMPLETE_SECONDS: Final = 30.0
+"""How long a gang lacks pods before that is told."""
 WATCH_SECONDS: Final = 0.01
 """How soon it is asked again whether the watch of claims has told of what was stored."""
 
@@ -110,6 +114,7 @@ class GatedPods:
 
     context: Context
     cluster: ClusterPods
+    gangs: Gangs
     decider: PodDecider
     access: WriteAccess
     assume: Assume
@@ -134,13 +139,19 @@ class GatedPods:
     """What is against the last write to each claim."""
     _in_vain: set[object] = field(default_factory=set)
     """What pods have in common for which there was no room in this cycle."""
+    _tried: set[GangKey] = field(default_factory=set)
+    """The gangs that were decided in this cycle."""
+    _incomplete: dict[GangKey, float] = field(default_factory=dict)
+    """Since when, by the clock, gangs lack pods."""
 
     def __post_init__(self) -> None:
         context = self.context
         self.queue = PodQueue(context.clock, context.timers)
         self._earlier_writes = EarlierWrites(context.clock, context.timers)
         self.plans = PodPlans(context, self.cluster, self.decider, self._earlier_writes)
-        self._handback = Handback(context, self._write_let_go, self.on_changed, self.handback_seconds)
+        self._handback = Handback(
+            context, self._write_let_go, self.on_changed, self.handback_seconds, self.gangs
+        )
 
     # --- taking in
 
@@ -160,6 +171,10 @@ class GatedPods:
         else:
             known.pod = pod
         self._touched.add(key)
+
+    def touch(self, keys: Iterable[Key]) -> None:
+        """Take in that something has become of the gangs of some pods."""
+        self._touched.update(keys)
 
     def observe_claims(self, keys: Iterable[Key]) -> None:
         """Take in that some claims have changed, or that an answer about them has come."""
@@ -264,7 +279,8 @@ class GatedPods:
         if all_waiting:
             self.queue.activate_all()
         self._touched |= self.queue.backoff.pop_expired()
-        versions = self.context.inventory.version, self.context.ledger.version, self.cluster.version
+        ledger = self.context.ledger
+        versions = self.context.inventory.version, ledger.lasting_version, self.cluster.version
         self.queue.observe(versions)
 
     def advance(self) -> None:
@@ -274,9 +290,15 @@ class GatedPods:
         touched, self._touched = self._touched, set()
         if self._earlier_writes.pop_end():
             touched |= {key for key, gated in self._pods.items() if gated.waits_for_earlier_writes}
+        gangs = {gang: key for key in touched if (gang := self.gangs.key_of(key)) is not None}
         for key in touched:
-            if (gated := self._pods.get(key)) is not None:
+            gated = self._pods.get(key)
+            if gated is not None and not (gated.pod.is_gated and self.gangs.find(key)):
                 self._safely(self._advance, gated)
+        for gang in gangs:
+            if (status := self.gangs.status(gang)) is not None:
+                self._advance_gang_safely(status)
+        self._tell_incomplete()
         for key in tuple(self._orphans):
             self._release_orphan(key)
 
@@ -326,8 +348,10 @@ class GatedPods:
 
     def _hand_over(self, gated: GatedPod, claims: list[ResourceClaim]) -> None:
         """Do the next step for a decided pod all of whose claims are allocated."""
+        self._carry_out(gated, self.plans.plan_hand_over(gated.pod, gated.node, claims))
+
+    def _carry_out(self, gated: GatedPod, step: Step) -> None:
         key, timers = gated.pod.key, self.context.timers
-        step = self.plans.plan_hand_over(gated.pod, gated.node, claims)
         for write in step.to_claims:
             self.context.in_flight.submit(write)
         self._write(step.to_pod)
@@ -379,6 +403,7 @@ class GatedPods:
         until = flushed + BUDGET
         # What is decided only takes something away.
         self._in_vain.clear()
+        self._tried.clear()
         for pod in self.queue.begin_cycle(self._find_pod):
             now = clock()
             if stopping() or now >= until:
@@ -397,6 +422,9 @@ class GatedPods:
         return None if gated is None else gated.pod
 
     def _decide(self, gated: GatedPod) -> None:
+        if (status := self.gangs.find(gated.pod.key)) is not None:
+            self._decide_gang(status)
+            return
         pod, waiting = gated.pod, self.cluster.gated.get(gated.pod.key)
         if pod.key in self._sent or gated.node or not pod.is_last_gate or waiting is None:
             return
@@ -415,6 +443,8 @@ class GatedPods:
         decision = self._find_node(pod, waiting, claims) if is_ready else None
         if isinstance(decision, PodDecision):
             self._accept(gated, decision, claims)
+            if not decision.allocations:
+                self._hand_over(gated, claims)
         else:
             self._set_unschedulable(gated, is_tried=is_ready and decision is None)
 
@@ -463,10 +493,9 @@ class GatedPods:
             for name, allocation in decision.allocations.items()
         ]
         self.assume(decided, decision.node)
-        if not decided:
-            self._hand_over(gated, claims)
-        elif (
-            not any(map(waits_for_binding, decision.allocations.values()))
+        if (
+            bool(decided)
+            and not any(map(waits_for_binding, decision.allocations.values()))
             and pod.nominated_node != decision.node
         ):
             # At once, beside the allocations: until then others may take what it needs of the node.
@@ -476,17 +505,20 @@ class GatedPods:
         """Take in that a pod has no node. Where it was not tried with all its claims, they keep what they have."""
         pod = gated.pod
         self.queue.set_unschedulable(pod.key)
-        # It waits for that now, and not for what was said against earlier writes.
-        gated.trouble = None
-        for claim in self._claims(pod):
-            if not self.context.queue.backoff.holds_claim(claim):
-                self._claim_troubles.pop(claim_key(claim), None)
+        self._forget_troubles(gated)
         # Of a pod of which nobody knows when it goes nothing of a node is held.
         is_nominated = self._clear_nomination(pod)
         if is_tried and not is_nominated:
             # To clear it makes another version of the pod, too.
             self._take_back(gated)
         self.on_changed(pod.key)
+
+    def _forget_troubles(self, gated: GatedPod) -> None:
+        """Forget what was said against earlier writes: a pod waits for room now."""
+        gated.trouble = None
+        for claim in self._claims(gated.pod):
+            if not self.context.queue.backoff.holds_claim(claim):
+                self._claim_troubles.pop(claim_key(claim), None)
 
     def _clear_nomination(self, pod: SchedulingPod) -> bool:
         """Have a nomination of ours taken off a pod; return whether it has one. What somebody else set stays."""
@@ -516,6 +548,142 @@ class GatedPods:
     def _is_of_others(self, claim: ResourceClaim) -> bool:
         """True if it is not for us to allocate a claim that has no allocation."""
         return is_pending(claim) and self.context.claims.standing(claim) is not Standing.GATED
+
+    # --- gangs: all their pods at once
+
+    def _advance_gang_safely(self, status: GangStatus) -> None:
+        """Take a gang one step further, after a defect of ours its pods back off."""
+        if pods := self._gated_of(status):
+            self._safely(lambda _: self._advance_gang(status, pods), pods[0])
+
+    def _gated_of(self, status: GangStatus) -> list[GatedPod]:
+        """Return the gated pods of a gang, in order."""
+        return [gated for each in status.gated if (gated := self._pods.get(each.key)) is not None]
+
+    def _advance_gang(self, status: GangStatus, pods: list[GatedPod]) -> None:
+        """Take the gated pods of a gang one step further together, if that needs no decision."""
+        for gated in pods:
+            if gated.waits_for_earlier_writes:
+                gated.waits_for_earlier_writes = False
+                self.on_changed(gated.pod.key)
+        claims = {gated.pod.key: self._claims(gated.pod) for gated in pods}
+        is_waiting = bool(status.waits_for) or not all(gated.pod.is_last_gate for gated in pods)
+        self._observe_missing(status)
+        if any(gated.pod.key in self._sent for gated in pods) or any(
+            map(self._is_any_changing, claims.values())
+        ):
+            return
+        for gated in pods:
+            of_pod = claims[gated.pod.key]
+            if not is_waiting and of_pod and (why := find_release(gated.pod, of_pod)):
+                self._write(open_gate(gated.pod), messages.gate_removed(why))
+                return
+        is_refused = any(gated.trouble is not None and self.queue.is_held(gated.pod) for gated in pods)
+        if is_waiting or (is_refused and not status.is_begun):
+            self._rest(pods)
+            return
+        if any(self.queue.is_held(gated.pod) for gated in pods) and not status.is_begun:
+            return
+        for gated in pods:
+            of_pod = claims[gated.pod.key]
+            if gated.node and not (len(of_pod) == len(gated.pod.claims) and all(map(_is_usable, of_pod))):
+                self._drop_decision(gated)
+        decided = [gated for gated in pods if gated.node and not self.queue.is_held(gated.pod)]
+        if not status.is_begun and len(decided) < len(pods):
+            for gated in decided:
+                self._drop_decision(gated)
+            decided = []
+        steps = [self.plans.plan_hand_over(each.pod, each.node, claims[each.pod.key]) for each in decided]
+        for gated, step in zip(decided, plan_gang(steps, is_begun=status.is_begun), strict=True):
+            self._carry_out(gated, step)
+        self.queue.activate([gated.pod.key for gated in pods if not gated.node])
+
+    def _rest(self, pods: list[GatedPod]) -> None:
+        """Have nothing held for the pods of a gang that are not decided now."""
+        nominated = False
+        for gated in pods:
+            self._drop_decision(gated)
+            self.queue.set_unschedulable(gated.pod.key)
+            nominated |= self._clear_nomination(gated.pod)
+        if not nominated:
+            for gated in pods:
+                self._take_back(gated)
+
+    def _observe_missing(self, status: GangStatus) -> None:
+        """Take in whether a gang lacks pods."""
+        name, now = ("gang", *status.key), self.context.clock()
+        is_incomplete = bool(status.gated) and bool(status.missing)
+        if not is_incomplete:
+            if self._incomplete.pop(status.key, None) is not None:
+                self.context.timers.set(name, None)
+        elif status.key not in self._incomplete:
+            self._incomplete[status.key] = now
+            self.context.timers.set(name, now + INCOMPLETE_SECONDS)
+
+    def _tell_incomplete(self) -> None:
+        """Have it told of gangs that have lacked pods for long."""
+        now, timers = self.context.clock(), self.context.timers
+        for key, since in tuple(self._incomplete.items()):
+            status = self.gangs.status(key)
+            if status is None or not (status.gated and status.missing):
+                del self._incomplete[key]
+                timers.set(("gang", *key), None)
+            elif now >= since + INCOMPLETE_SECONDS:
+                timers.set(("gang", *key), None)
+                for each in status.gated:
+                    self.on_changed(each.key)
+
+    def _decide_gang(self, status: GangStatus) -> None:
+        """Decide the gated pods of a gang all at once; once one of its pods was let go, one by one."""
+        if status.key in self._tried:
+            return
+        self._tried.add(status.key)
+        pods = self._gated_of(status)
+        claims = [claim for gated in pods for claim in self._claims(gated.pod)]
+        if any(gated.pod.key in self._sent for gated in pods) or self._is_any_changing(claims):
+            return
+        if status.waits_for or not all(gated.pod.is_last_gate for gated in pods):
+            for gated in pods:
+                self.queue.set_unschedulable(gated.pod.key)
+                self.on_changed(gated.pod.key)
+            return
+        undecided = [gated for gated in pods if not gated.node and not self.queue.is_held(gated.pod)]
+        if status.is_begun:
+            for gated in undecided:
+                self._assign(status, [gated])
+        elif len(undecided) == len(pods):
+            self._assign(status, pods)
+        if (now := self.gangs.status(status.key)) is not None and any(gated.node for gated in pods):
+            # Where everything is stored already, no answer comes that would have them go on.
+            self._advance_gang_safely(now)
+
+    def _assign(self, status: GangStatus, pods: list[GatedPod]) -> None:
+        """Have some pods of a gang decided together, beside those that were let go."""
+        keys = {gated.pod.key for gated in pods}
+        unallocated = [
+            claim for gated in pods for claim in self._claims(gated.pod) if claim.status.allocation is None
+        ]
+        if any(map(self.context.queue.backoff.holds_claim, unallocated)):
+            self._rest(pods)
+            return
+        self._withdraw_assumed(unallocated)
+        is_ready = not any(map(self._is_of_others, unallocated))
+        gang = self.gangs.build(status, [each for each in status.gated if each.key in keys])
+        found = self.gangs.assigner.assign(gang) if is_ready and isinstance(gang, Gang) else None
+        if isinstance(found, Assignment):
+            left = dict(found.results)
+            for gated, node in zip(pods, found.nodes[-len(pods) :], strict=True):
+                own = [key for key in left if key[0] == gated.pod.namespace and key[1] in gated.pod.claims]
+                decision = PodDecision(node, {key[1]: left.pop(key) for key in own})
+                self._accept(gated, decision, self._claims(gated.pod))
+            return
+        if isinstance(found, NoDecision):
+            for gated in pods:
+                self.queue.backoff.add(gated.pod.key, gated.pod.uid, *ABORTED)
+        self._rest(pods)
+        for gated in pods:
+            self._forget_troubles(gated)
+            self.on_changed(gated.pod.key)
 
     # --- pods that were let go
 
@@ -581,7 +749,19 @@ class GatedPods:
                 return PendingReason(messages.EVENT_CLAIM_NOT_GATED, not_gated(claim, others))
         if gated.waits_for_earlier_writes:
             return PendingReason(messages.EVENT_EARLIER_WRITES, messages.earlier_writes(DOUBT_SECONDS))
-        return None
+        return self._gang_trouble(key)
+
+    def _gang_trouble(self, key: Key) -> PendingReason | None:
+        """Return why the gang of a gated pod is not decided, where that is to be told."""
+        status = self.gangs.find(key)
+        if status is None or not status.waits_for:
+            return None
+        if status.problem:
+            return PendingReason(messages.EVENT_INVALID, status.problem)
+        since = self._incomplete.get(status.key)
+        if since is None or self.context.clock() < since + INCOMPLETE_SECONDS:
+            return None
+        return PendingReason(messages.EVENT_GANG_INCOMPLETE, status.waits_for)
 
     def has_lost_devices(self, key: Key) -> bool:
         """True if a pod was let go, and a claim of it has no allocation any more."""

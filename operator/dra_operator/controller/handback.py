@@ -18,6 +18,7 @@ from dra_operator.controller import messages
 from dra_operator.controller.annotations import PendingReason
 from dra_operator.controller.claims import Key, is_pending, text
 from dra_operator.controller.context import Context
+from dra_operator.controller.gangs import Gangs
 from dra_operator.controller.logs import get_logger
 from dra_operator.pods.gate import SchedulingPod, handed_back
 
@@ -73,6 +74,7 @@ class Handback:
     write_to_pod: Callable[[Write], None]
     on_changed: Callable[[Key], None]
     seconds: float
+    gangs: Gangs
 
     def run(self, pods: Mapping[Key, LetGoPod]) -> float | None:
         """Have taken back what is due; return when time alone makes more due, by the clock."""
@@ -115,6 +117,9 @@ class Handback:
             # A nomination that is not ours: kube-scheduler makes room there.
             return False
         claims = self._claims(pod)
+        if not pod.claims:
+            # One of a gang, of which only the nomination is to be taken back.
+            return pod.is_nominated_by_operator
         return any(map(self._is_held, claims)) or bool(self._kept(pod)) or any(map(is_pending, claims))
 
     def _kept(self, pod: SchedulingPod) -> list[str]:
@@ -154,10 +159,12 @@ class Handback:
             known.withdraws, is_done = True, False
             if self.context.is_writable(claim):
                 self.context.in_flight.submit(withdraw(claim))
-        if known.withdraws and is_done:
+        if is_done and (known.withdraws or not pod.claims):
             self._clear_nomination(known)
             log.warning(messages.HANDED_BACK, pod=text(pod.key), uid=pod.uid, why=known.why)
-            self._report(known, messages.EVENT_HANDED_BACK, handed_back(known.why, known.node))
+            gang = self.gangs.find(pod.key)
+            broken = "" if gang is None or not gang.bound else messages.gang_broken(pod.name, gang.size)
+            self._report(known, messages.EVENT_HANDED_BACK, broken + handed_back(known.why, known.node))
         elif is_done and known.trouble is None and (kept := self._kept(pod)):
             log.warning(messages.NOT_HANDED_BACK, pod=text(pod.key), uid=pod.uid, why=known.why)
             self._report(known, messages.EVENT_NOT_HANDED_BACK, messages.not_handed_back(known.why, kept))

@@ -34,6 +34,7 @@ from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimScope, Key, PodUse, pod_use
 from dra_operator.controller.cycle import Effect, SchedulingCycle
 from dra_operator.controller.facts import EventRequest
+from dra_operator.controller.gangs import GROUPS
 from dra_operator.controller.health import HealthServer, WatchHealth, find_trouble, unready_kinds
 from dra_operator.controller.leader_election import ANSWERS_SECONDS, POD_NAME, LeaderElection, StandbyAccess
 from dra_operator.controller.logs import get_logger
@@ -66,8 +67,8 @@ WATCHED: dict[str, Kind] = {
     )
 }
 """The kinds that decisions depend on."""
-ASIDE = (*VOLUMES, KIND_OF_TEMPLATES)
-"""The kinds that no decision depends on, only what is told of pods and templates."""
+ASIDE = (*VOLUMES, KIND_OF_TEMPLATES, GROUPS)
+"""The kinds that no decision waits for; a gated pod whose PodGroup is not known waits by itself."""
 NEEDED = ("ResourceClaim", "ResourceSlice", "DeviceClass")
 """The kinds without which there is nothing to do."""
 WRITTEN = {KINDS[name].plural: name for name in ("ResourceClaim", "Pod", "DeviceTaintRule")}
@@ -118,7 +119,10 @@ class Manager:
         """Whether it allocates, and only devices that are its own."""
         self._sees_pods = self.explains_pods or self._scope.has_gated
         """Whether more of pods matters than which claims they use."""
-        aside = (*(VOLUMES if self._sees_pods else ()), *([KIND_OF_TEMPLATES] if self.explains_pods else ()))
+        aside = (
+            *((*VOLUMES, GROUPS) if self._sees_pods else ()),
+            *([KIND_OF_TEMPLATES] if self.explains_pods else ()),
+        )
         self._watched = WATCHED | {name: KINDS[name] for name in aside}
         self._reflectors: dict[str, Reflector] = {}
         self._pods: set[Key] = set()

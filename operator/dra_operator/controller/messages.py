@@ -99,6 +99,7 @@ CLAIM_FENCED = "an operator that ended may have sent a write to this claim; it f
 EVENT_LEADING = "LeaderElection"
 EVENT_HANDED_BACK = gate.HANDED_BACK
 EVENT_NOT_HANDED_BACK = "NotHandedBack"
+EVENT_GANG_INCOMPLETE = "GangIncomplete"
 
 
 def devices(allocation: AllocationResult) -> str:
@@ -126,6 +127,11 @@ def pod_refused(kind: str, why: str) -> str:
     """Return why a pod stays gated, to which something cannot be written."""
     what = f"the removal of the scheduling gate {GATE}" if kind == "gate" else "status.nominatedNodeName"
     return f"the API server does not accept {what}: {why}"
+
+
+def gang_broken(pod: str, size: int) -> str:
+    """Return what heads the message about a pod that was handed back while others of its gang run."""
+    return f"gang broken: {pod} of {size}: "
 
 
 def earlier_writes(seconds: float) -> str:

@@ -6,7 +6,7 @@ nomination, at last our gate. Source: docs/pods.md; kube-scheduler, binding cycl
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from dra_operator.allocator.decision import claim_key
@@ -32,6 +32,26 @@ class Step:
     waits_for: WaitsFor = "answers"
     to_pod: Write | None = None
     to_claims: tuple[Write, ...] = ()
+
+    @property
+    def opens_gate(self) -> bool:
+        """Whether it takes the gate off."""
+        return self.to_pod is not None and self.to_pod.kind == "gate"
+
+
+def plan_gang(steps: Sequence[Step], *, is_begun: bool) -> tuple[Step, ...]:
+    """Return the next steps of the gated pods of a gang that were decided: no gate comes off before all may.
+
+    `is_begun`: the gate of one is off, so the others follow, each as soon as it may. A step for a decision has all
+    decided again, and nothing of the others is written.
+    """
+    if is_begun:
+        return tuple(steps)
+    if any(step.waits_for == "decision" for step in steps):
+        return (Step("decision"),) * len(steps)
+    if all(step.opens_gate for step in steps):
+        return tuple(steps)
+    return tuple(replace(step, to_pod=None) if step.opens_gate else step for step in steps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -309,11 +309,11 @@ class SchedulingQueue:
     def __post_init__(self) -> None:
         self.backoff = Backoff("claim", self.clock, self.timers)
         self.annotation_backoff = Backoff("annotation", self.clock, self.timers)
-        self._version = self.ledger.version
+        self._version = self.ledger.lasting_version
 
     def activate_all(self) -> None:
         """Have all claims that wait tried, by what is in use now."""
-        self._version = self.ledger.version
+        self._version = self.ledger.lasting_version
         self._set_due(None)
         self.active.add(self.claims.waiting())
 
@@ -328,8 +328,8 @@ class SchedulingQueue:
 
     def observe_ledger(self) -> None:
         """Start to wait if something was taken. What came back has had all claims tried."""
-        if self.ledger.version != self._version:
-            self._version = self.ledger.version
+        if self.ledger.lasting_version != self._version:
+            self._version = self.ledger.lasting_version
             if self._due is None:
                 self._set_due(self.clock() + ALL_SECONDS)
 

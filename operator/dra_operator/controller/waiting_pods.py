@@ -22,6 +22,7 @@ from dra_operator.controller import messages
 from dra_operator.controller.annotations import Annotations, PendingReason
 from dra_operator.controller.claims import ClaimStore, Key
 from dra_operator.controller.facts import Facts, one_line, warning
+from dra_operator.controller.gangs import Gangs
 from dra_operator.controller.gated_pods import GatedPods
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
@@ -81,6 +82,7 @@ class PodReasons:
     cluster: ClusterPods
     explainer: PodExplainer
     explains_all: bool
+    gangs: Gangs
     gated: GatedPods | None = None
     decider: PodDecider | None = None
 
@@ -106,12 +108,24 @@ class PodReasons:
         has_lost_devices = self.gated is not None and self.gated.has_lost_devices(key)
         if waiting.nominated_node or has_lost_devices or not self.explains_all:
             return None
-        found = self.explainer.explain(waiting.pod, waiting.requirements)
-        return None if found is None else _reason(found)
+        if (found := self._explain_gang(key, waiting)) is not None:
+            return found
+        by_itself = self.explainer.explain(waiting.pod, waiting.requirements)
+        return None if by_itself is None else _reason(by_itself)
+
+    def _explain_gang(self, key: Key, waiting: WaitingPod) -> PodReason | None:
+        """Return why the gang of a pod waits, which is told of each of its pods and their claims."""
+        found = self.gangs.explain(key)
+        if found is None:
+            return None
+        texts = dict.fromkeys(self.claims_of(waiting.pod), found.message)
+        return PodReason(found.reason.value, found.message, texts)
 
     def _explain_gated(self, key: Key, waiting: WaitingPod) -> PodReason | None:
         if self.gated is None or self.decider is None or not self.gated.is_waiting(key):
             return None
+        if self.gangs.find(key) is not None:
+            return self._explain_gang(key, waiting)
         found = self.decider.explain(waiting.pod, waiting.requirements)
         if found.claims:
             return _reason(found)
@@ -126,7 +140,8 @@ class PodReasons:
 
     def advise(self, waiting: WaitingPod, effort: Effort) -> str:
         """Return what would help a pod, as the end of its message; nothing if that is not known."""
-        if self._trouble((waiting.pod.metadata.namespace, waiting.pod.metadata.name)) is not None:
+        key = waiting.pod.metadata.namespace, waiting.pod.metadata.name
+        if self._trouble(key) is not None or self.gangs.find(key) is not None:
             return ""
         if waiting.is_gated:
             assert self.decider is not None
@@ -139,7 +154,7 @@ class PodReasons:
 
     def version(self) -> object:
         """Return what every answer depends on."""
-        return self.explainer.version()
+        return self.gangs.version()
 
     def _trouble(self, key: Key) -> PendingReason | None:
         return None if self.gated is None else self.gated.trouble(key)

@@ -7,7 +7,8 @@ Source: docs/dra-semantics 4.1.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
@@ -104,6 +105,8 @@ class Ledger:
     shares: bool = True
     full_names: bool = False
     version: int = 0
+    _tried: int = 0
+    """How much of `version` is of what was only tried and taken back."""
     _written: dict[ClaimKey, Results] = field(default_factory=dict)
     _assumed: dict[ClaimKey, Results] = field(default_factory=dict)
     _held: defaultdict[PoolKey, dict[str, tuple[ClaimKey, ...]]] = field(
@@ -159,6 +162,22 @@ class Ledger:
     def withdraw(self, namespace: str, name: str) -> None:
         """Drop an assumption: the decision will not be written."""
         self._replace(self._assumed, (namespace, name), ())
+
+    @property
+    def lasting_version(self) -> int:
+        """Return `version` without what was only tried: it stays where the same is in use as before."""
+        return self.version - self._tried
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Take back at the end what is assumed meanwhile, in its order, as shares are searched from the first one."""
+        before, version, tried = {*self._assumed}, self.version, self._tried
+        try:
+            yield
+        finally:
+            for key in [key for key in self._assumed if key not in before]:
+                self.withdraw(*key)
+            self._tried = tried + self.version - version
 
     def assumed_claims(self) -> tuple[ClaimKey, ...]:
         """Return the claims for which a decision counts that the API server has not confirmed yet, the oldest first."""

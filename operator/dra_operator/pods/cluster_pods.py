@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from dra_operator.allocator.extended import CLASS_PREFIX
 from dra_operator.api.core import OwnerReference, Pod
-from dra_operator.api.names import ENDED_PHASES, GATE
+from dra_operator.api.names import ENDED_PHASES, GANG_ANNOTATION, GATE
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.pods.bound_volumes import BoundVolume, VolumeClaim, read_volume, read_volume_claim
 from dra_operator.pods.field_reader import FieldReader
@@ -38,7 +38,7 @@ _LEAST_JOURNAL: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class WaitingPod:
-    """A pod that has no node yet, may be scheduled, and names claims.
+    """A pod that has no node yet, may be scheduled, and names claims, has our gate, or is of a gang.
 
     `condition` are status and reason of its condition PodScheduled; `owner` is its controller, by kind, name and uid.
     """
@@ -253,12 +253,17 @@ class ClusterPods:
         is_over = reader.text(status, "phase", "status") in ENDED_PHASES
         node = "" if is_over else reader.text(spec, "nodeName", "spec")
         nominated = "" if is_over or node else reader.text(status, "nominatedNodeName", "status")
+        gates = {item.get("name") for _, item in reader.parts(spec, "schedulingGates", "spec")}
+        metadata = reader.part(body, "metadata", "")
         is_waiting = (
             not (node or is_over)
-            and bool(spec.get("resourceClaims") or status.get("extendedResourceClaimStatus"))
-            and not reader.part(body, "metadata", "").get("deletionTimestamp")
+            and (
+                bool(spec.get("resourceClaims") or status.get("extendedResourceClaimStatus"))
+                or GATE in gates
+                or _is_in_gang(metadata, spec)
+            )
+            and not metadata.get("deletionTimestamp")
         )
-        gates = {item.get("name") for _, item in reader.parts(spec, "schedulingGates", "spec")}
         is_gated = is_waiting and GATE in gates
         if not is_waiting:
             self._assumed.pop(key, None)
@@ -415,6 +420,11 @@ class ClusterPods:
             if problem is not None:
                 return Obstacle("volume", f"(claim {item.name} {problem})")
         return tuple(found)
+
+
+def _is_in_gang(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    """True if a pod waits with others, which may be for claims."""
+    return bool(spec.get("schedulingGroup")) or GANG_ANNOTATION in (metadata.get("annotations") or {})
 
 
 def _read_waiting(reader: FieldReader, body: Mapping[str, Any]) -> WaitingPod | None:

@@ -7,9 +7,9 @@ Source: docs/gangs.md.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from dra_operator.allocator import Allocated, Allocator, Decider, Explanation, Failed, Limits
 from dra_operator.allocator.decision import FatalError, claim_key
@@ -17,10 +17,12 @@ from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.inventory import Inventory, bits
 from dra_operator.ledger import ClaimKey
+from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.gang_match import GangMatch, MatchValues
+from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.nodes import can_use
 from dra_operator.pods.objects import ObjectRecord
-from dra_operator.pods.placement import PodPlacement
+from dra_operator.pods.placement import RunnableNodes
 
 STEPS: Final = 20_000
 """Attempts, checks of one node and nodes of the search that an assignment may take."""
@@ -95,6 +97,24 @@ class _ShortError(Exception):
     """There is no room for all of one kind, even without the others."""
 
 
+class Placement(Protocol):
+    """Which nodes suit pods, by what they ask of a node; as `PodPlacement`."""
+
+    @property
+    def cluster(self) -> ClusterPods:
+        """All nodes, and what pods on them have."""
+
+    @property
+    def nodes(self) -> Collection[str]:
+        """The nodes that claims may go to."""
+
+    def requirements(self, pod: ObjectRecord) -> PodRequirements:
+        """Return what a pod asks of a node."""
+
+    def find_suitable(self, pod: ObjectRecord) -> RunnableNodes | None:
+        """Return the nodes that suit a pod by that alone; None for all."""
+
+
 @dataclass(slots=True)
 class GangAssigner:
     """Assigns gangs by the present state of allocators, and of the pods of `placement`; nothing of it changes.
@@ -103,7 +123,7 @@ class GangAssigner:
     """
 
     allocators: Mapping[Decider, Allocator]
-    placement: PodPlacement
+    placement: Placement
     steps: int = STEPS
     _values: tuple[GangMatch, MatchValues] | None = None
 
@@ -135,13 +155,14 @@ class GangAssigner:
         deciders = {each.decider for each in waiting if each.claims}
         if len(deciders) > 1:
             return NoDecision("only some of its pods have the operator's gate: they are not decided together")
-        allocator = self.allocators[next(iter(deciders), Decider.KUBE_SCHEDULER)]
+        decider = next(iter(deciders), Decider.KUBE_SCHEDULER)
+        allocator = self.allocators[decider]
         allocator.refresh()
         undecided: NoDecision | None = None
         is_local, left = has_local_devices(allocator.inventory), [self.steps]
         for name in self.domains(gang) if domain is None else [domain]:
             for chosen, claims in self._narrowed(gang, value):
-                packing = _Packing(self, allocator, gang, waiting, claims, name, is_local, left)
+                packing = _Packing(self, allocator, decider, gang, waiting, claims, name, is_local, left)
                 found = packing.solve()
                 if isinstance(found, Assignment):
                     return replace(found, domain=name, value=chosen)
@@ -182,6 +203,7 @@ class _Packing:
 
     assigner: GangAssigner
     allocator: Allocator
+    decider: Decider
     gang: Gang
     waiting: list[Member]
     claims: list[tuple[ResourceClaim, ...]]
@@ -247,7 +269,7 @@ class _Packing:
         `users` says how many members have each claim.
         """
         shared = tuple([key for key in unit.claims if users[key] > 1 and len(unit.members) == 1])
-        plans = tuple([self.allocator.plan(claim).signature for claim in unit.claims.values()])
+        plans = tuple([self.allocator.plan(claim, self.decider).signature for claim in unit.claims.values()])
         placement = self.assigner.placement
         pods = tuple(
             [
@@ -414,9 +436,7 @@ class _Packing:
     ) -> tuple[str, Sequence[AllocationResult]] | None:
         """Return the first of some nodes on which claims fit, and what they get. Raises _TooManyAttemptsError."""
         self._count_step()
-        decision = self.allocator.allocate_for_pod(
-            claims, ~nodes, decider=self.allocator.decider, limits=_LIMITS
-        )
+        decision = self.allocator.allocate_for_pod(claims, ~nodes, decider=self.decider, limits=_LIMITS)
         if isinstance(decision, Failed) and decision.kind == "aborted":
             raise _TooManyAttemptsError
         return (decision.node, decision.results) if isinstance(decision, Allocated) else None
@@ -431,33 +451,32 @@ class _Packing:
 
     def _realize(self, chosen: Sequence[tuple[int, _Vector]]) -> Assignment | None:
         """Return the assignment of units to nodes, decided node by node, each beside those before it."""
+        with self.allocator.ledger.trial():
+            found = self._realize_in_trial(chosen)
+        self.allocator.refresh()
+        return found
+
+    def _realize_in_trial(self, chosen: Sequence[tuple[int, _Vector]]) -> Assignment | None:
         ledger, order = self.allocator.ledger, self.allocator.availability.views.order
         queues = [iter(units) for units in self._kinds]
         nodes = [each.node for each in self.waiting]
         results: dict[ClaimKey, AllocationResult] = {}
-        try:
-            for node, vector in chosen:
-                units = [
-                    next(queue) for queue, number in zip(queues, vector, strict=True) for _ in range(number)
-                ]
-                units.sort(key=lambda unit: unit.members)
-                for unit in units:
-                    for number in unit.members:
-                        nodes[number] = order[node]
-                every = {key: claim for unit in units for key, claim in unit.claims.items()}
-                if not all(self._can_use(results[key], order[node]) for key in every if key in results):
-                    return None
-                claims = [claim for key, claim in every.items() if key not in results]
-                found = self._attempt(claims, 1 << node) if claims else (order[node], ())
-                if found is None:
-                    return None
-                for claim, result in zip(claims, found[1], strict=True):
-                    results[claim_key(claim)] = result
-                    ledger.assume(*claim_key(claim), result)
-        finally:
-            for key in results:
-                ledger.withdraw(*key)
-            self.allocator.refresh()
+        for node, vector in chosen:
+            units = [next(queue) for queue, number in zip(queues, vector, strict=True) for _ in range(number)]
+            units.sort(key=lambda unit: unit.members)
+            for unit in units:
+                for number in unit.members:
+                    nodes[number] = order[node]
+            every = {key: claim for unit in units for key, claim in unit.claims.items()}
+            if not all(self._can_use(results[key], order[node]) for key in every if key in results):
+                return None
+            claims = [claim for key, claim in every.items() if key not in results]
+            found = self._attempt(claims, 1 << node) if claims else (order[node], ())
+            if found is None:
+                return None
+            for claim, result in zip(claims, found[1], strict=True):
+                results[claim_key(claim)] = result
+                ledger.assume(*claim_key(claim), result)
         rest = iter(nodes)
         return Assignment(tuple([each.node or next(rest) for each in self.gang.members]), results)
 

@@ -226,19 +226,20 @@ def order(pod: SchedulingPod) -> tuple[int, str, str, str]:
 
 
 def read_scheduling_pod(body: Mapping[str, Any]) -> SchedulingPod | None:
-    """Return what matters of a pod as on the wire; None for one that neither names claims nor has our gate.
+    """Return what matters of a pod as on the wire; None for one that neither names claims nor has, or had, our gate.
 
     What cannot be read counts as absent: `pods.cluster_pods` reports it.
     """
     spec = body.get("spec") or {}
-    if not (spec.get("resourceClaims") or spec.get("schedulingGates")):
+    is_marked = LET_GO_ANNOTATION in ((body.get("metadata") or {}).get("annotations") or {})
+    if not (spec.get("resourceClaims") or spec.get("schedulingGates") or is_marked):
         # Nearly all pods: of these nothing is read.
         return None
     reader = FieldReader("Pod", body)
     gates = tuple(
         [reader.text(item, "name", path) for path, item in reader.parts(spec, "schedulingGates", "spec")]
     )
-    if not spec.get("resourceClaims") and GATE not in gates:
+    if not spec.get("resourceClaims") and GATE not in gates and not is_marked:
         return None
     metadata, status = reader.part(body, "metadata", ""), reader.part(body, "status", "")
     uid = reader.text(metadata, "uid", "metadata")

@@ -77,7 +77,7 @@ class PodDecider:
             return None
         claims = [entry.claim for entry in entries if entry.claim is not None]
         unallocated = [claim for claim in claims if claim.status.allocation is None]
-        excluded = self._excluded_nodes(pod, requirements, claims)
+        excluded = self.find_excluded(pod, requirements, claims)
         aborted, until = None, self._deadline()
         for extended, others in self._options(pod, excluded):
             asked = unallocated if extended is None else [*unallocated, extended]
@@ -130,7 +130,7 @@ class PodDecider:
         """
         if not extended_resources(pod):
             return None
-        excluded = self._excluded_nodes(pod, requirements, ())
+        excluded = self.find_excluded(pod, requirements, ())
         if excluded >= self.allocator.inventory.nodes.keys():
             # No node suits, and what is said of that is said of its claims.
             return special_claim(pod, classes_by_resource(self.allocator.inventory.classes.values()), {})
@@ -143,10 +143,10 @@ class PodDecider:
             return ""
         return self._explainer.advise(pod, requirements, effort)
 
-    def _excluded_nodes(
+    def find_excluded(
         self, pod: Pod, requirements: PodRequirements, claims: Sequence[ResourceClaim]
     ) -> frozenset[str]:
-        """Return the nodes that do not suit a pod, or where it cannot use a claim that is allocated."""
+        """Return the nodes that do not suit a pod, or where it cannot use one of some claims that is allocated."""
         nodes = self.allocator.inventory.nodes
         obstacles = self.cluster.find_obstacles(requirements)
         excluded = {*obstacles, *self._find_unready()}

@@ -321,10 +321,11 @@ def _members(
 ) -> tuple[Member, ...]:
     """Return members in order: pods that are bound, others by name, in which numbers count as such, and new ones."""
     members = [_read_member(state, each) for each in records]
-    return (*sorted(members, key=lambda each: (not each.node, _natural(each.name))), *more)
+    return (*sorted(members, key=lambda each: (not each.node, natural_order(each.name))), *more)
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def natural_order(name: str) -> list[tuple[int, str]]:
+    """Return what names are sorted by, in which numbers count as such."""
     return [(int(each or 0), "") if each.isdigit() else (0, each) for each in re.split(r"(\d+)", name)]
 
 

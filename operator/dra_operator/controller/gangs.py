@@ -1,0 +1,425 @@
+"""Gangs of the cluster: which pods belong together, how many they have to be, and how far each of them is.
+
+Level-triggered: all follows from what is stored of the pods, their claims and their PodGroup. What is done for a gang
+`GatedPods` does; why one waits is found out here, once for all its pods. Source: docs/gangs.md.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+from dra_operator.allocator import Decider, Explanation, Reason
+from dra_operator.allocator.extended import extended_resources
+from dra_operator.api.names import (
+    ENDED_PHASES,
+    GANG_ANNOTATION,
+    GANG_MATCH_ANNOTATION,
+    GANG_SIZE_ANNOTATION,
+    GANG_TOPOLOGY_ANNOTATION,
+    GATE,
+    LET_GO_ANNOTATION,
+)
+from dra_operator.cluster.reflector import Delta
+from dra_operator.controller.claims import ClaimStore, Key, is_pending, pod_use
+from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
+from dra_operator.pods.entries import resolve_entries
+from dra_operator.pods.explanation import PodExplainer
+from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, Member, NoDecision
+from dra_operator.pods.gate import read_mark
+from dra_operator.pods.node_fit import PodRequirements
+from dra_operator.pods.objects import ObjectRecord, Place
+from dra_operator.pods.placement import RunnableNodes
+from dra_operator.pods.pod_decision import PodDecider
+from dra_operator.pods.workloads import part
+from dra_operator.questions.answers import QuestionError
+from dra_operator.questions.gang_members import natural_order, read_match
+
+GROUPS: Final = "PodGroup"
+MOST_MEMBERS: Final = 256
+"""So many pods a gang may have that the operator decides."""
+_NOWHERE: Final = Place("", 0, 0)
+GangKey: TypeAlias = tuple[str, str]
+"""The namespace of a gang, and `podgroup/NAME`, or `gang/` with the value of its annotation."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRecord:
+    """What is stored of a pod of a gang; `let_go_node` is the node that an operator let it go for."""
+
+    key: Key
+    uid: str
+    node: str
+    let_go_node: str
+    is_gated: bool
+    is_nominated: bool
+    claims: frozenset[str]
+    owner: str
+    """The kind of its controller."""
+    said: Mapping[str, str]
+    """Its annotations about gangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangStatus:
+    """How far a gang is: its pods by what has become of them, in order of their names.
+
+    `let_go` are those that an operator let go and that have no node yet, `bound` those with one; `lost` were let go and
+    have lost their devices; `others` run, and never were the operator's. `problem` says why it cannot be decided.
+    """
+
+    key: GangKey
+    size: int = 0
+    gated: tuple[MemberRecord, ...] = ()
+    let_go: tuple[MemberRecord, ...] = ()
+    bound: tuple[MemberRecord, ...] = ()
+    lost: tuple[MemberRecord, ...] = ()
+    others: tuple[MemberRecord, ...] = ()
+    problem: str = ""
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        kind, _, name = self.key[1].partition("/")
+        return f'{"PodGroup" if kind == "podgroup" else "gang"} "{self.key[0]}/{name}"'
+
+    @property
+    def missing(self) -> int:
+        """How many gated, let go or bound pods it lacks."""
+        return max(0, self.size - len(self.gated) - len(self.let_go) - len(self.bound))
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether one of its pods was let go: then the gated ones are decided one by one, beside the others."""
+        return bool(self.let_go or self.bound)
+
+    @property
+    def waits_for(self) -> str:
+        """Why none of its gated pods is decided now; empty if they are."""
+        if self.problem or not self.missing:
+            return self.problem
+        owners = {each.owner for each in self.gated}
+        text = (
+            f"{self.title} has {self.size - self.missing} of {self.size} pods, and {self.missing} are missing"
+        )
+        if owners == {"StatefulSet"}:
+            text += ": a StatefulSet makes one after the other, unless its podManagementPolicy is Parallel"
+        return text
+
+
+@dataclass(slots=True)
+class Gangs:
+    """The gangs that pods and PodGroups make, and what decides them. Pods that are over or being deleted do not count.
+
+    `explainer` is for pods that kube-scheduler decides, `decider` for those that our gate holds.
+    """
+
+    cluster: ClusterPods
+    claims: ClaimStore
+    explainer: PodExplainer
+    decider: PodDecider
+    _members: dict[Key, tuple[GangKey, MemberRecord]] = field(default_factory=dict)
+    _gangs: dict[GangKey, set[Key]] = field(default_factory=dict)
+    _groups: dict[GangKey, Mapping[str, Any]] = field(default_factory=dict)
+    _statuses: dict[GangKey, tuple[int, GangStatus | None]] = field(default_factory=dict)
+    """How far gangs were by the claims of a version."""
+    _answers: dict[GangKey, tuple[object, Explanation | None]] = field(default_factory=dict)
+
+    # --- taking in
+
+    def observe(self, delta: Delta) -> frozenset[Key]:
+        """Take in a pod or a PodGroup, and return the pods of the gangs that it may have changed."""
+        key = delta.namespace, delta.name
+        if delta.kind == GROUPS:
+            gang = delta.namespace, f"podgroup/{delta.name}"
+            if delta.body is None:
+                self._groups.pop(gang, None)
+            else:
+                self._groups[gang] = delta.body
+            self._statuses.pop(gang, None)
+            return frozenset(self._gangs.get(gang, ()))
+        old = self._members.pop(key, None)
+        touched = set[Key]()
+        if old is not None:
+            members = self._gangs[old[0]]
+            members.discard(key)
+            touched |= members
+            self._statuses.pop(old[0], None)
+            if not members:
+                del self._gangs[old[0]]
+                self._answers.pop(old[0], None)
+        if delta.body is not None and (found := _read_member(delta.body)) is not None:
+            self._members[key] = found
+            members = self._gangs.setdefault(found[0], set())
+            members.add(key)
+            touched |= members
+            self._statuses.pop(found[0], None)
+        return frozenset(touched)
+
+    # --- what there is
+
+    def key_of(self, pod: Key) -> GangKey | None:
+        """Return the gang that a pod names; None if it names none."""
+        found = self._members.get(pod)
+        return None if found is None else found[0]
+
+    def find(self, key: Key) -> GangStatus | None:
+        """Return the gang of a pod; None if it has none, or one that asks for nothing of all its pods."""
+        found = self._members.get(key)
+        return None if found is None else self.status(found[0])
+
+    def status(self, key: GangKey) -> GangStatus | None:
+        """Return how far a gang is; None if it asks for nothing of all its pods."""
+        known = self._statuses.get(key)
+        if known is None or known[0] != self.claims.version:
+            known = self._statuses[key] = self.claims.version, self._find_status(key)
+        return known[1]
+
+    def _find_status(self, key: GangKey) -> GangStatus | None:
+        members = [self._members[each][1] for each in self._gangs.get(key, ())]
+        members.sort(key=lambda each: natural_order(each.key[1]))
+        spec = part(self._groups.get(key, {}), "spec")
+        if key[1].startswith("podgroup/"):
+            if key not in self._groups:
+                why = f'PodGroup "{key[0]}/{key[1].partition("/")[2]}" is not there, or may not be listed'
+                return self._sort(GangStatus(key, problem=why), members)
+            if not part(spec, "schedulingPolicy").get("gang") and not self._said(
+                key, members, GANG_SIZE_ANNOTATION
+            ):
+                return None
+        found = self._sort(GangStatus(key), members)
+        try:
+            sizes = self._said(key, members, GANG_SIZE_ANNOTATION)
+            size = int(sizes or part(spec, "schedulingPolicy", "gang").get("minCount") or 0)
+            read_match(found.title, self._said(key, members, GANG_MATCH_ANNOTATION))
+        except (ValueError, QuestionError) as error:
+            return replace(found, problem=str(error))
+        if size < 1:
+            return replace(
+                found, problem=f"{found.title}: {GANG_SIZE_ANNOTATION} does not say how many pods it has"
+            )
+        if len(members) > MOST_MEMBERS:
+            why = f"{found.title} has {len(members)} pods: more than {MOST_MEMBERS} are not decided together"
+            return replace(found, size=size, problem=why)
+        if spec.get("parentCompositePodGroupName"):
+            why = f"{found.title}: spec.parentCompositePodGroupName: groups of groups are not decided"
+            return replace(found, size=size, problem=why)
+        return replace(found, size=size)
+
+    def _said(self, key: GangKey, members: Sequence[MemberRecord], name: str) -> str:
+        """Return what the pods of a gang, or its PodGroup, say by an annotation. Raises QuestionError."""
+        of_group = part(self._groups.get(key, {}), "metadata", "annotations").get(name)
+        texts = {text for each in members if (text := each.said.get(name))} | (
+            {of_group} if of_group else set()
+        )
+        if len(texts) > 1:
+            raise QuestionError(
+                f"{key[0]}/{key[1]}: {name}: {' and '.join(sorted(texts))}: all must say the same"
+            )
+        return texts.pop() if texts else ""
+
+    def _sort(self, status: GangStatus, members: Sequence[MemberRecord]) -> GangStatus:
+        found: dict[str, list[MemberRecord]] = {}
+        for each in members:
+            found.setdefault(self._state_of(each), []).append(each)
+        gated, let_go, bound, lost, others = [
+            tuple(found.get(name, ())) for name in ("gated", "let_go", "bound", "lost", "others")
+        ]
+        return replace(status, gated=gated, let_go=let_go, bound=bound, lost=lost, others=others)
+
+    def _state_of(self, member: MemberRecord) -> str:
+        if member.is_gated:
+            return "gated"
+        if not member.let_go_node:
+            return "others" if member.node else ""
+        if member.node:
+            return "bound"
+        claims = self.claims.find_all(member.key[0], member.claims)
+        is_lost = any(map(is_pending, claims)) if claims else not member.is_nominated
+        return "lost" if is_lost else "let_go"
+
+    # --- deciding
+
+    @property
+    def assigner(self) -> GangAssigner:
+        """What decides gangs."""
+        allocator = self.decider.allocator
+        return GangAssigner(dict.fromkeys(Decider, allocator), _Placement(self.cluster, self.decider))
+
+    def build(self, status: GangStatus, waiting: Sequence[MemberRecord]) -> Gang | Explanation:
+        """Return a gang of those that have a node, or were let go for one, and of some that wait; or why it is none."""
+        members = []
+        for each in (*status.bound, *status.let_go, *status.others, *waiting):
+            pod = self.cluster.gated.get(each.key) or self.cluster.waiting.get(each.key)
+            node = each.node or each.let_go_node
+            if not node and pod is None:
+                return Explanation(
+                    Reason.CLAIM_NOT_CREATED, f'pod "{each.key[1]}" of {status.title} cannot be read'
+                )
+            found = self._build_member(each, pod, node)
+            if found.problem is not None:
+                text = f'pod "{found.name}" of {status.title}: {found.problem.message}'
+                return Explanation(found.problem.reason, text)
+            members.append(found)
+        records = [*status.bound, *status.let_go, *status.others, *waiting]
+        keys = part(self._groups.get(status.key, {}), "spec", "schedulingConstraints").get("topology") or ()
+        topology = next((str(each.get("key")) for each in keys), "")
+        topology = topology or self._said(status.key, records, GANG_TOPOLOGY_ANNOTATION)
+        match = read_match(status.title, self._said(status.key, records, GANG_MATCH_ANNOTATION))
+        return Gang(status.title, tuple(members), match, topology)
+
+    def _build_member(self, member: MemberRecord, pod: WaitingPod | None, node: str) -> Member:
+        claims = self.claims.find_all(member.key[0], member.claims)
+        problem = None
+        if pod is not None and not node:
+            entries = list(resolve_entries(pod.pod, self.decider.find_claim, self.decider.has_template))
+            problem = next((each.problem for each in entries if each.problem is not None), None)
+            if extended_resources(pod.pod):
+                text = "it asks for devices by the name of a resource, which is not decided for gangs"
+                problem = Explanation(Reason.NOT_SCHEDULED, text)
+        return Member(
+            member.key[1],
+            ObjectRecord(_NOWHERE, {}, None if pod is None else pod.pod),
+            tuple([each for each in claims if each.status.allocation is None]),
+            tuple([each for each in claims if each.status.allocation is not None]),
+            Decider.OPERATOR if member.is_gated else Decider.KUBE_SCHEDULER,
+            problem,
+            node,
+        )
+
+    # --- why one waits
+
+    def explain(self, key: Key) -> Explanation | None:
+        """Return why the gang of a waiting pod waits, found out once for all its pods in one state.
+
+        None if that is not known, or nothing is said of all: then the pod is explained by itself.
+        """
+        found = self._members.get(key)
+        status = None if found is None else self.status(found[0])
+        if found is None or status is None or status.problem:
+            return None
+        version = self.version(), self.claims.version
+        known = self._answers.get(status.key)
+        if known is None or known[0] != version:
+            known = self._answers[status.key] = version, self._explain(status, self._waiting(found[0]))
+        return known[1]
+
+    def version(self) -> object:
+        """Return what every answer depends on."""
+        allocator = self.decider.allocator
+        return allocator.inventory.version, allocator.ledger.lasting_version, self.cluster.version
+
+    def _waiting(self, key: GangKey) -> list[MemberRecord]:
+        """Return the pods of a gang that wait for a decision, in order."""
+        members = [self._members[each][1] for each in self._gangs[key]]
+        waiting = [each for each in members if not (each.node or each.let_go_node)]
+        return sorted(waiting, key=lambda each: natural_order(each.key[1]))
+
+    def _explain(self, status: GangStatus, waiting: Sequence[MemberRecord]) -> Explanation | None:
+        fixed = len(status.bound) + len(status.let_go) + len(status.others)
+        if fixed + len(waiting) < status.size:
+            missing = status.size - fixed - len(waiting)
+            text = (
+                f"{status.title} has {fixed + len(waiting)} of {status.size} pods, and {missing} are missing"
+            )
+            return Explanation(Reason.NOT_SCHEDULED, text)
+        gang = self.build(status, waiting)
+        if isinstance(gang, Explanation):
+            return gang
+        assigner, total = self.assigner, len(gang.members)
+        found = assigner.assign(gang)
+        if isinstance(found, NoDecision):
+            return None
+        if found is not None:
+            text = f"all {total} pods of {status.title} fit together on {_places(found, fixed)}"
+            text += ", and the scheduler, which places them one by one, has not"
+            return Explanation(Reason.NOT_SCHEDULED, text)
+        low, best = _find_most(assigner, gang, fixed)
+        why = self._explain_next(gang.members[low], best)
+        failing = gang.members[low].name
+        text = f"{low} of {total} pods of {status.title} fit together; the next, {failing}, does not: {why.message}"
+        return Explanation(why.reason, text)
+
+    def _explain_next(self, member: Member, beside: Assignment | None) -> Explanation:
+        """Return why a member does not fit beside those that do."""
+        pod = self.cluster.gated.get(self._key_of(member)) or self.cluster.waiting[self._key_of(member)]
+        explainer = replace(self.explainer, decider=member.decider)
+        ledger = self.decider.allocator.ledger
+        with ledger.trial():
+            for key, result in ({} if beside is None else beside.results).items():
+                ledger.assume(*key, result)
+            found = explainer.explain(pod.pod, pod.requirements)
+        if found is not None and not found.node:
+            return Explanation(found.reason, found.message)
+        text = "it fits by itself, but not together with the others"
+        return Explanation(Reason.CLAIMS_DO_NOT_FIT_TOGETHER, text)
+
+    @staticmethod
+    def _key_of(member: Member) -> Key:
+        metadata = member.pod.obj.metadata
+        return metadata.namespace, metadata.name
+
+
+def _find_most(assigner: GangAssigner, gang: Gang, low: int) -> tuple[int, Assignment | None]:
+    """Return how many of the first members fit together, fewer than all, and where: by halving."""
+    high, best = len(gang.members), None
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = assigner.assign(gang.first(middle))
+        if isinstance(found, Assignment):
+            low, best = middle, found
+        else:
+            high = middle
+    return low, best
+
+
+def _places(found: Assignment, fixed: int) -> str:
+    nodes = sorted({*found.nodes[fixed:]})
+    return f"node {nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class _Placement:
+    """Which nodes suit the pods of the cluster."""
+
+    cluster: ClusterPods
+    decider: PodDecider
+
+    @property
+    def nodes(self) -> Mapping[str, Any]:
+        return self.cluster.nodes
+
+    def requirements(self, pod: ObjectRecord) -> PodRequirements:
+        metadata = pod.obj.metadata
+        key = metadata.namespace, metadata.name
+        return (self.cluster.gated.get(key) or self.cluster.waiting[key]).requirements
+
+    def find_suitable(self, pod: ObjectRecord) -> RunnableNodes | None:
+        excluded = self.decider.find_excluded(pod.obj, self.requirements(pod), ())
+        return RunnableNodes(tuple([name for name in self.cluster.nodes if name not in excluded]))
+
+
+def _read_member(body: Mapping[str, Any]) -> tuple[GangKey, MemberRecord] | None:
+    """Return the gang of a pod as on the wire, and what matters of it; None if it has none, or is over."""
+    metadata, spec, status = part(body, "metadata"), part(body, "spec"), part(body, "status")
+    said = part(metadata, "annotations")
+    group = part(spec, "schedulingGroup").get("podGroupName")
+    if not (group or said.get(GANG_ANNOTATION)):
+        return None
+    if metadata.get("deletionTimestamp") or status.get("phase") in ENDED_PHASES:
+        return None
+    namespace, uid = str(metadata.get("namespace", "")), str(metadata.get("uid", ""))
+    name = f"podgroup/{group}" if group else f"gang/{said[GANG_ANNOTATION]}"
+    mark = read_mark(str(said.get(LET_GO_ANNOTATION, "")), uid)
+    owners = [each for each in metadata.get("ownerReferences") or () if each.get("controller")]
+    record = MemberRecord(
+        (namespace, str(metadata["name"])),
+        uid,
+        str(spec.get("nodeName") or ""),
+        "" if mark is None else mark.node,
+        any(each.get("name") == GATE for each in spec.get("schedulingGates") or ()),
+        bool(status.get("nominatedNodeName")),
+        pod_use(body).claims,
+        str(owners[0].get("kind")) if owners else "",
+        {name: str(text) for name, text in said.items()},
+    )
+    return (namespace, name), record
