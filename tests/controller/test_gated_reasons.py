@@ -21,7 +21,8 @@ def explain(world, *, trouble=None, has_lost=False, others=False):
         is_waiting=lambda _key: True,
         has_lost_devices=lambda _key: has_lost,
     )
-    reasons = PodReasons(world.cluster, world.explainer, others, pods, world.decider)
+    gangs = SimpleNamespace(find=lambda _key: None, explain=lambda _key: None)
+    reasons = PodReasons(world.cluster, world.explainer, others, gangs, pods, world.decider)
     if (waiting := reasons.find((NAMESPACE, "p"))) is None:
         return None
     return reasons.explain(waiting)

@@ -60,7 +60,7 @@ class HandbackBench:
         self.clock, self.written, self.changed, self.foreign, self.shared = Clock(), [], [], set(), set()
         timers, claims, metrics = Timers(), ClaimStore(), Metrics()
         self.claims, self.metrics, self.in_flight = claims, metrics, InFlightWrites(self.written.append)
-        ledger = SimpleNamespace(version=0, shares_a_device=lambda key: key in self.shared)
+        ledger = SimpleNamespace(lasting_version=0, shares_a_device=lambda key: key in self.shared)
         queue = SchedulingQueue(claims, ledger, self.in_flight, self.clock, timers)
         self.backoff = queue.backoff
         context = Foreign(
@@ -80,9 +80,15 @@ class HandbackBench:
             ingest=None,
             hears=None,
         )
-        self.handback = Handback(context, self.written.append, self.changed.append, 60.0)
+        self.handback = Handback(context, self.written.append, self.changed.append, 60.0, self)
         self.pods = {}
         self.version, self.sent = 0, []
+
+    gang = None
+
+    def find(self, _key):
+        """Return the gang of a pod."""
+        return self.gang
 
     def send(self, write):
         """Note a write to a pod."""

@@ -1,4 +1,4 @@
-"""`python -m gatefuzz [--cases N] [--steps N] [--seed S]` runs random interleavings of gated pods."""
+"""`python -m gatefuzz [--cases N] [--steps N] [--gangs 1] [--seed S]` runs random interleavings of gated pods."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ from gatefuzz.server import BrokenError
 def check(seed: str, arguments: argparse.Namespace, counts: Counts) -> list[object]:
     """Take the steps of a case, and let it come to rest."""
     try:
-        case = run_case(seed, arguments.steps)
+        case = run_case(seed, arguments.steps, has_gangs=bool(arguments.gangs))
     except BrokenError as error:
         return [error]
     pods = case.server.of_kind("Pod")
@@ -20,5 +20,5 @@ def check(seed: str, arguments: argparse.Namespace, counts: Counts) -> list[obje
 
 
 if __name__ == "__main__":
-    steps = (80, "how many steps each has")
-    sys.exit(run("gatefuzz", __doc__, check, cases=2000, options={"steps": steps}))
+    options = {"steps": (80, "how many steps each has"), "gangs": (0, "1: gangs among the pods")}
+    sys.exit(run("gatefuzz", __doc__, check, cases=2000, options=options))

@@ -1,5 +1,6 @@
 """One case: a small cluster, random steps, and what is left when everything has come to rest."""
 
+import itertools
 import random
 from collections.abc import Callable
 from typing import Any
@@ -7,14 +8,18 @@ from typing import Any
 from gatefuzz.operator import Operator, PendingWrite
 from gatefuzz.server import (
     FINALIZER,
+    GANG,
+    GANG_SIZE,
     GATE,
     BrokenError,
     ConflictError,
     Server,
     devices_of,
+    gang_name,
     is_gated,
     is_over,
     is_refused,
+    is_under_way,
     node_of,
     nominated_node,
 )
@@ -41,7 +46,7 @@ class Clock:
 class Case:
     """The cluster and the operators of one case."""
 
-    def __init__(self, seed: object) -> None:
+    def __init__(self, seed: object, *, has_gangs: bool = False) -> None:
         self.random = random.Random(str(seed))  # noqa: S311 - a case is made again by its seed
         self.clock = Clock()
         self.server = Server()
@@ -49,6 +54,8 @@ class Case:
         """Writes of killed operators, each with the time from which it cannot be stored any more."""
         self.trace: list[str] = []
         self._count = 0
+        self._made = 0
+        self._has_gangs = has_gangs
         self.server.put(device_class())
         for name in ("n1", "n2"):
             self.server.put(node(name, cpu="3"))
@@ -70,6 +77,8 @@ class Case:
             (2, self.kill),
             (2, self.send_late),
             (2, self.create_pod),
+            (3 * self._has_gangs, self.create_gang),
+            (1 * self._has_gangs, self.complete_gang),
             (1, self.delete_pod),
             (3, self.schedule),
             (2, self.refuse),
@@ -124,6 +133,36 @@ class Case:
             claims.append("shared")
         body = bare_pod(name, *[named(each, each) for each in claims], cpu="1")
         body["metadata"]["uid"] = f"uid-{name}"
+        body["spec"]["schedulingGates"] = [{"name": GATE}]
+        self.server.put(body)
+
+    def create_gang(self) -> None:
+        """Create a gang of two or three gated pods; one may ask for no devices, the last may be missing."""
+        if len(self.server.of_kind("Pod")) > 3:
+            return
+        size = self.random.randint(2, 3)
+        for number in range(size - (self.random.random() < 0.3)):
+            self._create_member(f"gang-{self._count}", size, number)
+        self._count += 1
+
+    def complete_gang(self) -> None:
+        """Create a pod that a gang lacks, as its controller."""
+        for pod in self.server.of_kind("Pod"):
+            if (gang := gang_name(pod)) and len(self.server.gang_of(pod)) < int(
+                pod["metadata"]["annotations"][GANG_SIZE]
+            ):
+                self._create_member(gang, int(pod["metadata"]["annotations"][GANG_SIZE]), 1)
+                return
+
+    def _create_member(self, gang: str, size: int, number: int) -> None:
+        self._made += 1
+        name = f"{gang}-m{self._made}"
+        wanted = 0 if not number and self.random.random() < 0.3 else 1
+        claims = [f"{name}-{each}" for each in range(wanted)]
+        for each in claims:
+            self.server.put(claim(each, owner=f"uid-{name}", uid=f"uid-{each}"))
+        body = bare_pod(name, *[named(each, each) for each in claims], cpu="1")
+        body["metadata"] |= {"uid": f"uid-{name}", "annotations": {GANG: gang, GANG_SIZE: str(size)}}
         body["spec"]["schedulingGates"] = [{"name": GATE}]
         self.server.put(body)
 
@@ -186,6 +225,8 @@ class Case:
                 continue
             reserved = [*reserved, consumer]
             self.server.put({**found, "status": {**found["status"], "reservedFor": reserved}})
+        if not nodes:
+            nodes.add(nominated_node(pod) or "n1")
         if len(nodes) != 1:
             raise BrokenError(
                 f"pod {pod['metadata']['name']} cannot use its claims, which are on {sorted(nodes)}"
@@ -325,6 +366,10 @@ class Case:
     def _check_waiting(self, pod: dict[str, Any], free: dict[str, int]) -> None:
         name = pod["metadata"]["name"]
         found = self.server.claims_of(pod)
+        members = self.server.gang_of(pod)
+        counted = [
+            each for each in members if is_gated(each) or is_under_way(each, self.server.claims_of(each))
+        ]
         own = [body for body in found if body is not None and body["metadata"]["name"] != "shared"]
         if nominated_node(pod) and pod["metadata"].get("managedFields"):
             raise BrokenError(f"pod {name} waits and is nominated by an operator")
@@ -346,6 +391,20 @@ class Case:
             )
             for each in nodes
         }
+        if members and len(counted) < int(pod["metadata"]["annotations"][GANG_SIZE]):
+            return
+        if members and all(map(is_gated, counted)):
+            wants = [len(self.server.claims_of(each)) for each in counted]
+            if any(
+                all(
+                    sum(want for want, at in zip(wants, places, strict=True) if at == each) <= free[each]
+                    and used[each] + places.count(each) <= 3
+                    for each in nodes
+                )
+                for places in itertools.product(nodes, repeat=len(counted))
+            ):
+                raise BrokenError(f"the gang of pod {name} waits although it fits")
+            return
         for each in nodes:
             if free[each] >= asked and used[each] < 3:
                 raise BrokenError(f"pod {name} waits although it fits on {each}")
@@ -360,9 +419,9 @@ class Case:
         ]
 
 
-def run_case(seed: object, count: int = 80) -> Case:
-    """Run a case of so many steps. Raises BrokenError with the steps that led there."""
-    case = Case(seed)
+def run_case(seed: object, count: int = 80, *, has_gangs: bool = False) -> Case:
+    """Run a case of so many steps, with gangs or not. Raises BrokenError with the steps that led there."""
+    case = Case(seed, has_gangs=has_gangs)
     try:
         for _ in range(count):
             case.step()

@@ -9,6 +9,8 @@ from typing import Any
 from dra_operator.cluster.reflector import Delta
 
 GATE = "dra-operator.io/allocation"
+GANG, GANG_SIZE = "dra-operator.io/gang", "dra-operator.io/gang-size"
+LET_GO = "dra-operator.io/let-go"
 FINALIZER = "resource.kubernetes.io/delete-protection"
 NOMINATED = {"manager": "dra-operator", "fieldsV1": {"f:status": {"f:nominatedNodeName": {}}}}
 """What managedFields say of a pod that an operator nominated."""
@@ -122,6 +124,9 @@ class Server:
         """Check that a pod is let go only when all its claims are stored, usable on one node."""
         found = self.claims_of(pod)
         name = pod["metadata"]["name"]
+        self._check_gang(pod)
+        if not found:
+            return
         if any(claim is None or not devices_of(claim) for claim in found):
             raise BrokenError(f"the gate of pod {name} is off, and not all of its claims are stored")
         nodes = {node_of(claim) for claim in found if claim is not None}
@@ -129,6 +134,41 @@ class Server:
             raise BrokenError(f"the claims of pod {name} are on {sorted(nodes)}")
         if pod["status"].get("nominatedNodeName") not in nodes:
             raise BrokenError(f"pod {name} is not nominated to the node of its claims")
+
+    def gang_of(self, pod: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the pods of a pod's gang that are not over; none if it has no gang."""
+        gang = gang_name(pod)
+        return [
+            each for each in self.of_kind("Pod") if gang and gang_name(each) == gang and not is_over(each)
+        ]
+
+    def _check_gang(self, pod: dict[str, Any]) -> None:
+        """Check that the first gate of a gang comes off only when all its pods have all that they need."""
+        members = [each for each in self.gang_of(pod) if each["metadata"]["uid"] != pod["metadata"]["uid"]]
+        if not gang_name(pod) or any(is_under_way(each, self.claims_of(each)) for each in members):
+            return
+        name, gated = pod["metadata"]["name"], [each for each in members if is_gated(each)]
+        if len(gated) + 1 < int(pod["metadata"]["annotations"][GANG_SIZE]):
+            raise BrokenError(f"the gate of pod {name} is off, and its gang is not complete")
+        for each in [pod, *gated]:
+            other = each["metadata"]["name"]
+            if not nominated_node(each):
+                raise BrokenError(f"the gate of pod {name} is off, and {other} of its gang is not nominated")
+            if any(claim is None or not devices_of(claim) for claim in self.claims_of(each)):
+                raise BrokenError(f"the gate of pod {name} is off, and {other} of its gang lacks devices")
+
+
+def gang_name(pod: dict[str, Any]) -> str:
+    """Return the gang of a pod; empty if it has none."""
+    return str((pod["metadata"].get("annotations") or {}).get(GANG, ""))
+
+
+def is_under_way(pod: dict[str, Any], claims: list[dict[str, Any] | None]) -> bool:
+    """Return whether an operator let a pod go, and it runs or has its devices."""
+    if is_gated(pod) or LET_GO not in (pod["metadata"].get("annotations") or {}):
+        return False
+    has_all = all(claim is not None and devices_of(claim) for claim in claims)
+    return bool(pod["spec"].get("nodeName")) or (has_all and (bool(claims) or bool(nominated_node(pod))))
 
 
 def nominated_node(body: dict[str, Any]) -> str | None:
