@@ -1,7 +1,8 @@
 """Gangs on the real control plane: what kube-scheduler makes of one that fits only if a choice is revisited.
 
 One node has one device of counter 2, published as `whole` and, after it, as two halves; each pod takes the whole, or
-else a half. Of two pods both fit as halves, and kube-scheduler gives the first the whole.
+else a half. Of two pods both fit as halves, and kube-scheduler gives the first the whole; with our gates the operator
+decides them together.
 """
 
 import subprocess
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.scene import RESOURCE, allocation, devices
+from controlplane import install_component
+from controlplane.scene import RESOURCE, allocation, devices, node
+from dra_operator.api.names import GATE, OWNED_KEY
 
 DRIVER = "gpu.example.com"
 UNFOUND_SECONDS = 30
@@ -31,8 +34,17 @@ def create_node(scene, name, cpu="8"):
 
 def publish(scene, *taints):
     """Publish the device of node-1, tainted or not, and the classes of its parts."""
-    pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 2}
-    common = {"driver": DRIVER, "pool": pool, "nodeName": "node-1"}
+    publish_on(scene, "node-1", taints)
+    for kind in ("whole", "half"):
+        selector = {"cel": {"expression": f'device.attributes["{DRIVER}"].kind == "{kind}"'}}
+        body = {"metadata": {"name": kind}, "spec": {"selectors": [selector]}}
+        scene.client.create(f"{RESOURCE}/deviceclasses", body)
+
+
+def publish_on(scene, node, taints):
+    """Publish the device of a node, which is its whole and its halves."""
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 2}
+    common = {"driver": DRIVER, "pool": pool, "nodeName": node}
     parts = [
         {
             "name": name,
@@ -44,30 +56,36 @@ def publish(scene, *taints):
     ]
     counters = [{"name": "card", "counters": {"slots": {"value": "2"}}}]
     for name, rest in (("counters", {"sharedCounters": counters}), ("devices", {"devices": parts})):
-        body = {"metadata": {"name": f"node-1-{name}"}, "spec": {**common, **rest}}
+        body = {"metadata": {"name": f"{node}-{name}"}, "spec": {**common, **rest}}
         scene.client.create(f"{RESOURCE}/resourceslices", body)
-    for kind in ("whole", "half"):
-        selector = {"cel": {"expression": f'device.attributes["{DRIVER}"].kind == "{kind}"'}}
-        body = {"metadata": {"name": kind}, "spec": {"selectors": [selector]}}
-        scene.client.create(f"{RESOURCE}/deviceclasses", body)
 
 
 @pytest.fixture
 def scene(full_scene):
     """A cluster of one node, and a namespace with the template of a part."""
     create_node(full_scene, "node-1")
-    options = [{"name": kind, "deviceClassName": kind} for kind in ("whole", "half")]
-    spec = {"devices": {"requests": [{"name": "gpu", "firstAvailable": options}]}}
-    path = f"{RESOURCE}/namespaces/{full_scene.namespace}/resourceclaimtemplates"
-    full_scene.client.create(path, {"metadata": {"name": "part"}, "spec": {"spec": spec}})
+    create_template(full_scene, halves=1)
     return full_scene
 
 
-def create_pod(scene, name, group="", **metadata):
-    """Create a pod with a claim of the template, of a PodGroup if one is named."""
+def create_template(scene, halves):
+    """Create the template of the whole, or else of so many halves."""
+    options = [
+        {"name": kind, "deviceClassName": kind, "count": count}
+        for kind, count in (("whole", 1), ("half", halves))
+    ]
+    spec = {"devices": {"requests": [{"name": "gpu", "firstAvailable": options}]}}
+    path = f"{RESOURCE}/namespaces/{scene.namespace}/resourceclaimtemplates"
+    scene.client.create(path, {"metadata": {"name": f"part-{halves}"}, "spec": {"spec": spec}})
+
+
+def create_pod(scene, name, group="", *, is_gated=False, template="part-1", cpu="0", **metadata):
+    """Create a pod with a claim of the template, of a PodGroup if one is named, and with our gate or without."""
+    resources = {"requests": {"cpu": cpu}}
     spec = {
-        "containers": [{"name": "main", "image": "none"}],
-        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "part"}],
+        "containers": [{"name": "main", "image": "none", "resources": resources}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": template}],
+        "schedulingGates": [{"name": GATE}] * is_gated,
     }
     if group:
         spec["schedulingGroup"] = {"podGroupName": group}
@@ -140,3 +158,105 @@ def test_a_pod_alone_takes_the_whole(scene):
     wait_pods(scene, lambda pods: all(pod["spec"].get("nodeName") for pod in pods), "p0 bound")
 
     assert [devices(claim) for claim in scene.all_claims()] == [["node-1/whole"]]
+
+
+# --- with our gates
+
+
+FLAGS = ("--claims=gated", "--devices=owned", "--ownership-quiet-seconds=0", "--handback-seconds=5")
+OWNED = {"key": OWNED_KEY, "effect": "NoSchedule"}
+GANG = {"dra-operator.io/gang": "g", "dra-operator.io/gang-size": "2"}
+
+
+@pytest.fixture
+def gates(full_access, scene):
+    """The same where the device is ours, and the operator may take our gate off."""
+    install_component(full_access, "gates")
+    publish(scene, OWNED)
+    return scene
+
+
+@pytest.mark.parametrize("made_by", ["PodGroup", "annotations"])
+def test_both_are_bound_with_a_half_each(gates, run_full_operator, made_by):
+    """The operator decides the pods of a PodGroup, or of one annotation, together, when both are there."""
+    run_full_operator(*FLAGS)
+    if made_by == "PodGroup":
+        create_group(gates, 2)
+    group, annotations = ("gang", {}) if made_by == "PodGroup" else ("", GANG)
+    create_pod(gates, "p0", group, is_gated=True, annotations=annotations)
+    gates.client.wait_for(gates.claims, lambda found: found["items"], seconds=60, what="the claim of p0")
+    time.sleep(2)
+    assert not any(map(allocation, gates.all_claims()))
+
+    create_pod(gates, "p1", group, is_gated=True, annotations=annotations)
+
+    wait_pods(gates, lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods) == 2, "both bound")
+    found = sorted(device for claim in gates.all_claims() for device in devices(claim))
+    assert found == ["node-1/half-0", "node-1/half-1"]
+
+
+def test_a_gang_of_which_one_fits_waits_and_says_so(gates, run_full_operator):
+    """Where two halves are the alternative one of two fits: both keep the gate, hold nothing, and are told."""
+    run_full_operator(*FLAGS)
+    create_template(gates, halves=2)
+    create_group(gates, 2)
+    for name in ("p0", "p1"):
+        create_pod(gates, name, "gang", is_gated=True, template="part-2")
+
+    for name in ("p0", "p1"):
+        event = wait_event(gates, name, "1 of 2 pods")
+        assert "the next, p1" in event["message"], event
+
+    pods = wait_pods(gates, bool, "pods")
+    assert all(pod["spec"].get("schedulingGates") for pod in pods.values())
+    assert not any(map(allocation, gates.all_claims()))
+
+
+def wait_event(scene, name, text):
+    """Wait until a pod has an Event with a text, and return it."""
+
+    def find(found):
+        of_pod = [each for each in found["items"] if each["involvedObject"]["name"] == name]
+        return [each for each in of_pod if text in each["message"]]
+
+    path = f"/api/v1/namespaces/{scene.namespace}/events"
+    found = scene.client.wait_for(path, lambda found: bool(find(found)), seconds=60, what=f"{text} of {name}")
+    return find(found)[0]
+
+
+def test_a_pod_that_took_the_node_meanwhile_breaks_no_gang_in_silence(gates, run_full_operator):
+    """Where somebody fills a node in between, each pod is bound, waits with its gate, or is told as handed back."""
+    run_full_operator(*FLAGS)
+    create_node(gates, "node-2")
+    publish_on(gates, "node-2", [OWNED])
+    create_template(gates, halves=2)
+    for name in ("p0", "p1"):
+        create_pod(gates, name, is_gated=True, template="part-2", cpu="5", annotations=GANG)
+    gates.client.wait_for(
+        gates.claims, lambda found: any(map(allocation, found["items"])), seconds=60, what="an allocation"
+    )
+    spec = {
+        "nodeName": "node-2",
+        "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "8"}}}],
+    }
+    path = f"/api/v1/namespaces/{gates.namespace}/pods"
+    gates.client.create(path, {"metadata": {"name": "intruder"}, "spec": spec})
+
+    def told(name):
+        events = gates.client.get(f"/api/v1/namespaces/{gates.namespace}/events")["items"]
+        reasons = {each["reason"] for each in events if each["involvedObject"]["name"] == name}
+        return reasons & {"HandedBack", "NodeUnsuitable", "ClaimsDoNotFitTogether"}
+
+    def is_settled(pods):
+        members = [pod for pod in pods if pod["metadata"]["name"] != "intruder"]
+        bound = [bool(pod["spec"].get("nodeName")) for pod in members]
+        return all(bound) or all(
+            told(pod["metadata"]["name"]) for pod in members if not pod["spec"].get("nodeName")
+        )
+
+    pods = wait_pods(gates, is_settled, "bound or told")
+    del pods["intruder"]
+    at = {claim["metadata"]["ownerReferences"][0]["name"]: claim for claim in gates.all_claims()}
+    for name, pod in pods.items():
+        if pod["spec"].get("nodeName"):
+            assert node(at[name]) == pod["spec"]["nodeName"]
