@@ -35,6 +35,8 @@ class Server:
     def __init__(self) -> None:
         self.version = 0
         self.objects: dict[Key, dict[str, Any]] = {}
+        self.complete: set[str] = set()
+        """The gangs that had all their pods at some time."""
         self.events: list[tuple[int, Delta]] = []
         """All changes, each with its version."""
 
@@ -56,6 +58,9 @@ class Server:
         else:
             self.objects[key] = body
             self.events.append((self.version, Delta(*key, copy.deepcopy(body))))
+        gang = self.gang_of(body) if body["kind"] == "Pod" else []
+        if gang and len(gang) >= int(body["metadata"]["annotations"][GANG_SIZE]):
+            self.complete.add(gang_name(body))
         self._check(before, body)
         return copy.deepcopy(body)
 
@@ -148,7 +153,8 @@ class Server:
         if not gang_name(pod) or any(is_under_way(each, self.claims_of(each)) for each in members):
             return
         name, gated = pod["metadata"]["name"], [each for each in members if is_gated(each)]
-        if len(gated) + 1 < int(pod["metadata"]["annotations"][GANG_SIZE]):
+        # One may be gone while the patches are under way.
+        if gang_name(pod) not in self.complete:
             raise BrokenError(f"the gate of pod {name} is off, and its gang is not complete")
         for each in [pod, *gated]:
             other = each["metadata"]["name"]

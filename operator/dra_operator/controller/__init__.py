@@ -8,9 +8,9 @@
   answers to writes and what claims need without a decision; the `queue` says which claims are tried, in which order,
   and which have a write in flight. `fencing` holds decisions up for late writes of an earlier operator. What all parts
   share is the `context`.
-- Pods that our gate holds: `gated_pods` decides all claims of a pod together; `plan_pods` says what comes next for one
-  that was decided, and what no pod is going to use. `handback` takes back the claims of pods that were let go and
-  cannot be placed.
+- Pods that our gate holds: `gated_pods` decides all claims of a pod together, and of `gangs` all pods; `plan_pods`
+  says what comes next for one that was decided, and what no pod is going to use. `handback` takes back the claims of
+  pods that were let go and cannot be placed.
 - Devices that are ours: `owned_devices` says from when they may be used, and keeps their rules.
 - What people read: `facts` has Events recorded, once for each change, and `annotations` brings claims to say the same:
   why they wait. More comes from `object_problems` of other objects, `allocation_checks` of devices that two claims hold

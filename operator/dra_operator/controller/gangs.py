@@ -23,7 +23,7 @@ from dra_operator.cluster.reflector import Delta
 from dra_operator.controller.claims import ClaimStore, Key, is_pending, pod_use
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
 from dra_operator.pods.entries import resolve_entries
-from dra_operator.pods.explanation import PodExplainer
+from dra_operator.pods.explanation import PodExplainer, PodExplanation
 from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, Member, NoDecision
 from dra_operator.pods.gate import read_mark
 from dra_operator.pods.node_fit import PodRequirements
@@ -122,7 +122,7 @@ class Gangs:
     _groups: dict[GangKey, Mapping[str, Any]] = field(default_factory=dict)
     _statuses: dict[GangKey, tuple[int, GangStatus | None]] = field(default_factory=dict)
     """How far gangs were by the claims of a version."""
-    _answers: dict[GangKey, tuple[object, Explanation | None]] = field(default_factory=dict)
+    _answers: dict[GangKey, tuple[object, PodExplanation | None]] = field(default_factory=dict)
 
     # --- taking in
 
@@ -288,9 +288,10 @@ class Gangs:
 
     # --- why one waits
 
-    def explain(self, key: Key) -> Explanation | None:
+    def explain(self, key: Key) -> PodExplanation | None:
         """Return why the gang of a waiting pod waits, found out once for all its pods in one state.
 
+        `node` is set if nothing is in the way.
         None if that is not known, or nothing is said of all: then the pod is explained by itself.
         """
         found = self._members.get(key)
@@ -314,17 +315,17 @@ class Gangs:
         waiting = [each for each in members if not (each.node or each.let_go_node)]
         return sorted(waiting, key=lambda each: natural_order(each.key[1]))
 
-    def _explain(self, status: GangStatus, waiting: Sequence[MemberRecord]) -> Explanation | None:
+    def _explain(self, status: GangStatus, waiting: Sequence[MemberRecord]) -> PodExplanation | None:
         fixed = len(status.bound) + len(status.let_go) + len(status.others)
         if fixed + len(waiting) < status.size:
             missing = status.size - fixed - len(waiting)
             text = (
                 f"{status.title} has {fixed + len(waiting)} of {status.size} pods, and {missing} are missing"
             )
-            return Explanation(Reason.NOT_SCHEDULED, text)
+            return PodExplanation(Reason.NOT_SCHEDULED, text)
         gang = self.build(status, waiting)
         if isinstance(gang, Explanation):
-            return gang
+            return PodExplanation(gang.reason, gang.message)
         assigner, total = self.assigner, len(gang.members)
         found = assigner.assign(gang)
         if isinstance(found, NoDecision):
@@ -332,12 +333,12 @@ class Gangs:
         if found is not None:
             text = f"all {total} pods of {status.title} fit together on {_places(found, fixed)}"
             text += ", and the scheduler, which places them one by one, has not"
-            return Explanation(Reason.NOT_SCHEDULED, text)
+            return PodExplanation(Reason.NOT_SCHEDULED, text, node=found.nodes[fixed])
         low, best = _find_most(assigner, gang, fixed)
         why = self._explain_next(gang.members[low], best)
         failing = gang.members[low].name
         text = f"{low} of {total} pods of {status.title} fit together; the next, {failing}, does not: {why.message}"
-        return Explanation(why.reason, text)
+        return PodExplanation(why.reason, text)
 
     def _explain_next(self, member: Member, beside: Assignment | None) -> Explanation:
         """Return why a member does not fit beside those that do."""

@@ -67,7 +67,9 @@ WATCHED: dict[str, Kind] = {
     )
 }
 """The kinds that decisions depend on."""
-ASIDE = (*VOLUMES, KIND_OF_TEMPLATES, GROUPS)
+OF_PODS = (*VOLUMES, GROUPS)
+"""The kinds that are watched where more of pods matters than which claims they use."""
+ASIDE = (*OF_PODS, KIND_OF_TEMPLATES)
 """The kinds that no decision waits for; a gated pod whose PodGroup is not known waits by itself."""
 NEEDED = ("ResourceClaim", "ResourceSlice", "DeviceClass")
 """The kinds without which there is nothing to do."""
@@ -119,10 +121,7 @@ class Manager:
         """Whether it allocates, and only devices that are its own."""
         self._sees_pods = self.explains_pods or self._scope.has_gated
         """Whether more of pods matters than which claims they use."""
-        aside = (
-            *((*VOLUMES, GROUPS) if self._sees_pods else ()),
-            *([KIND_OF_TEMPLATES] if self.explains_pods else ()),
-        )
+        aside = (*(OF_PODS if self._sees_pods else ()), *([KIND_OF_TEMPLATES] if self.explains_pods else ()))
         self._watched = WATCHED | {name: KINDS[name] for name in aside}
         self._reflectors: dict[str, Reflector] = {}
         self._pods: set[Key] = set()

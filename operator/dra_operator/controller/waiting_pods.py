@@ -119,13 +119,15 @@ class PodReasons:
         if found is None:
             return None
         texts = dict.fromkeys(self.claims_of(waiting.pod), found.message)
-        return PodReason(found.reason.value, found.message, texts)
+        return PodReason(found.reason.value, found.message, texts, found.node)
 
     def _explain_gated(self, key: Key, waiting: WaitingPod) -> PodReason | None:
         if self.gated is None or self.decider is None or not self.gated.is_waiting(key):
             return None
         if self.gangs.find(key) is not None:
-            return self._explain_gang(key, waiting)
+            of_gang = self._explain_gang(key, waiting)
+            # Where they fit by now they are tried again soon.
+            return None if of_gang is None or of_gang.node else of_gang
         found = self.decider.explain(waiting.pod, waiting.requirements)
         if found.claims:
             return _reason(found)
@@ -317,6 +319,9 @@ class WaitingPods:
 
         An ending that was not found in time is not lost for that: the one before goes on for the same message.
         """
+        if why.node and why.claims:
+            # A gang fits, which is told of its claims.
+            return why
         if why.node:
             return replace(why, message=messages.fitting(why.node, FITTING_SECONDS))
         advice = self.explainer.advise(waiting, EFFORT)
