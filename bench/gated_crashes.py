@@ -2,6 +2,7 @@
 
     python bench/gated_crashes.py                        # 200 + 200 pods, 100 nodes x 8 devices, 30 kills; half an hour
     python bench/gated_crashes.py --limits fast          # kube-scheduler with qps 5000
+    python bench/gated_crashes.py --gangs 4              # gated pods come in gangs of four
     python bench/gated_crashes.py --operators 2          # another operator takes over each time
     python bench/gated_crashes.py --pods 20 --nodes 10 --kills 3
 
@@ -10,8 +11,9 @@ owned devices, and ordinary ones all others. A pod that is bound lives for a whi
 operator at random, also before it is ready; it is started again at once. At the end the last pods stay.
 
 An independent reader of the watches judges each moment. The exit code is 1 if a device ever has two holders; a pod was
-let go before all its claims were allocated, or bound to another node than that of its claims; a pod is not bound at the
-end although devices for it are free; a device is held that no pod has; or something is left when all pods are deleted.
+let go before all its claims, and all those of its gang, were allocated, or bound to another node than that of its
+claims; a pod is not bound at the end although devices for it are free, or others of its gang are; a device is held that
+no pod has; or something is left when all pods are deleted.
 """
 
 import argparse
@@ -27,8 +29,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from coexistence.stage import SCHEDULERS, running_plane
 from coexistence.workload import AT_ONCE, is_bound
-from handover.fleet import NAMESPACE, PODS, Fleet, pod
+from handover.fleet import NAMESPACE, PODS, Fleet, gang_pods, pod
 from handover.stage import Stage, node_of, pick, set_up
+from live.objects import Body
+
+from dra_operator.api.names import GANG_ANNOTATION
 
 CLAIMS_OF_POD = 2
 SHOWN = 10
@@ -42,7 +47,9 @@ class Load:
         self._lifetime: float = arguments.lifetime
         self._random = random.Random(arguments.seed)  # noqa: S311 - a load, no secret
         self._ending = asyncio.Event()
-        self._places = [(kind, number) for number in range(arguments.pods) for kind in ("gated", "ordinary")]
+        self._size: int = arguments.gangs
+        self._places = [("gated", number) for number in range(arguments.pods // self._size)]
+        self._places += [("ordinary", number) for number in range(arguments.pods)]
         self.created = 0
         self.bound = 0
 
@@ -61,20 +68,31 @@ class Load:
         generation = 0
         while True:
             name = f"{kind}-{number:03}-{generation}"
-            body = pod(name, claims=CLAIMS_OF_POD, is_gated=kind == "gated")
-            await self._stage.cluster.create(PODS, body)
-            self.created += 1
-            key = f"{NAMESPACE}/{name}"
-            while not is_bound(self._stage.observer.pods.by_name.get(key)):
-                if self._ending.is_set():
+            bodies = [pod(name, claims=CLAIMS_OF_POD, is_gated=kind == "gated")]
+            if kind == "gated" and self._size > 1:
+                bodies = gang_pods(name, self._size, claims=CLAIMS_OF_POD)
+            names = [body["metadata"]["name"] for body in bodies]
+            for body in bodies:
+                await self._stage.cluster.create(PODS, body)
+            self.created += len(names)
+            for each in names:
+                if not await self._until_bound(f"{NAMESPACE}/{each}"):
                     return
-                await self._stage.observer.pods.wait_for(key, is_bound, 1)
-            self.bound += 1
+            self.bound += len(names)
             await self._wait(pick(self._random, self._lifetime))
             if self._ending.is_set():
                 return
-            await self._stage.cluster.delete(f"{PODS}/{name}{AT_ONCE}")
+            for each in names:
+                await self._stage.cluster.delete(f"{PODS}/{each}{AT_ONCE}")
             generation += 1
+
+    async def _until_bound(self, key: str) -> bool:
+        """Wait until a pod is bound; return False if the end comes first."""
+        while not is_bound(self._stage.observer.pods.by_name.get(key)):
+            if self._ending.is_set():
+                return False
+            await self._stage.observer.pods.wait_for(key, is_bound, 1)
+        return True
 
     async def _wait(self, seconds: float) -> None:
         try:
@@ -131,6 +149,11 @@ async def find_faults_at_rest(stage: Stage) -> list[str]:
         name = body["metadata"]["name"]
         side = 0 if name.startswith("gated") else 1
         fitting = [node for node, left in free.items() if left[side] >= CLAIMS_OF_POD]
+        if (members := gang_of(stage, body)) and not any(map(node_of, members)):
+            rooms = sum(left[0] // CLAIMS_OF_POD for left in free.values())
+            fitting = fitting if rooms >= len(members) else []
+        elif members:
+            faults.append(f"{name} waits, and others of its gang are bound")
         last = (events.get(name) or ["no Event"])[-1]
         print(f"{name} is not bound: {last}")
         if fitting:
@@ -142,6 +165,17 @@ async def find_faults_at_rest(stage: Stage) -> list[str]:
         faults.append(f"claim {name} is left when its pod is gone: {claim['metadata'].get('finalizers')}")
     faults += stage.judge.faults()
     return faults
+
+
+def gang_of(stage: Stage, body: Body) -> list[Body]:
+    """Return the pods of a pod's gang; none if it has no gang."""
+    said = (body["metadata"].get("annotations") or {}).get(GANG_ANNOTATION)
+    pods = stage.observer.pods.by_name.values()
+    return [
+        each
+        for each in pods
+        if said and (each["metadata"].get("annotations") or {}).get(GANG_ANNOTATION) == said
+    ]
 
 
 async def run(arguments: argparse.Namespace) -> bool:
@@ -186,6 +220,7 @@ def main(given: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--pods", type=int, default=200, help="gated pods, and as many ordinary ones")
+    parser.add_argument("--gangs", type=int, default=1, help="how many gated pods are a gang")
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--interval", type=float, default=8, help="mean time before a kill, seconds")

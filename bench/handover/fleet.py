@@ -6,7 +6,7 @@ from coexistence.fleet import CLASSES, SLICES
 from coexistence.ownership import rule
 from live.objects import API, Body
 
-from dra_operator.api.names import GATE
+from dra_operator.api.names import GANG_ANNOTATION, GANG_SIZE_ANNOTATION, GATE
 
 DRIVER = "gpu.example.com"
 NAMESPACE = "handover"
@@ -76,6 +76,13 @@ def _node(name: str) -> Body:
             "conditions": [{"type": "Ready", "status": "True", "reason": "Benchmark"}],
         },
     }
+
+
+def gang_pods(gang: str, size: int, *, claims: int) -> list[Body]:
+    """Return the gated pods of a gang, with so many claims each."""
+    said = {GANG_ANNOTATION: gang, GANG_SIZE_ANNOTATION: str(size)}
+    bodies = [pod(f"{gang}-m{number}", claims=claims, is_gated=True) for number in range(size)]
+    return [{**body, "metadata": {**body["metadata"], "annotations": said}} for body in bodies]
 
 
 def pod(name: str, *, claims: int, is_gated: bool, cpu: str = "1") -> Body:

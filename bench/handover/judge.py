@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from coexistence.observer import Objects, Observer
 from live.objects import Body, allocation_of
 
-from dra_operator.api.names import GATE
+from dra_operator.api.names import GANG_ANNOTATION, GANG_SIZE_ANNOTATION, GATE
 from handover.fleet import Fleet
 
 
@@ -68,6 +68,10 @@ class Judge:
         self._observer = observer
         self._claims: defaultdict[str, _History] = defaultdict(_History)
         self._gated: set[str] = set()
+        self._gang_claims: defaultdict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
+        """By gang, the claims of each of its pods that was seen."""
+        self._begun: dict[str, tuple[int, int]] = {}
+        """By gang, the version at which the first gate came off, and its size."""
         self._bound: set[str] = set()
         self._let_go: list[_Moment] = []
         self._bindings: list[_Moment] = []
@@ -89,6 +93,9 @@ class Judge:
             for each in (body.get("status") or {}).get("resourceClaimStatuses") or ()
             if each.get("resourceClaimName")
         )
+        gang = (body["metadata"].get("annotations") or {}).get(GANG_ANNOTATION, "")
+        if gang:
+            self._gang_claims[gang][name] = names
         is_gated = any(gate["name"] == GATE for gate in body["spec"].get("schedulingGates") or ())
         if is_gated:
             self._gated.add(name)
@@ -96,6 +103,9 @@ class Judge:
             self._gated.discard(name)
             self.let_go += 1
             self._let_go.append(_Moment(name, version, "", names))
+            if gang:
+                size = int(body["metadata"]["annotations"][GANG_SIZE_ANNOTATION])
+                self._begun.setdefault(gang, (version, size))
         node = body["spec"].get("nodeName")
         if node and name not in self._bound:
             self._bound.add(name)
@@ -109,6 +119,14 @@ class Judge:
             lacking = [name for name in moment.claims if not self._claims[name].at(moment.version)]
             if lacking or not moment.claims:
                 yield f"{moment.pod} was let go at version {moment.version} without {', '.join(lacking) or 'claims'}"
+        for gang, (version, size) in self._begun.items():
+            claims = self._gang_claims[gang]
+            lacking = [
+                claim for each in claims.values() for claim in each if not self._claims[claim].at(version)
+            ]
+            if lacking or len(claims) < size:
+                lost = ", ".join(lacking) or "all its pods"
+                yield f"the first gate of {gang} came off at version {version} without {lost}"
         for moment in self._bindings:
             at = {name: self._claims[name].at(moment.version) for name in moment.claims}
             if any(node != moment.node for node in at.values()):
