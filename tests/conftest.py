@@ -6,6 +6,7 @@ It also says in which order the files are given to several workers (`--dist load
 import logging
 import os
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,17 @@ settings.load_profile("any machine")
 # --- how files are given to several workers (`--dist loadfile`)
 
 TOGETHER = {
-    "fenced_plane": ("test_owned_tolerations.py", "test_ownership.py", "test_ownership_policy.py"),
-    "old_plane": ("test_gates_policy_older.py", "test_ownership_policy_older.py", "test_versions.py"),
+    "nodes": ("real/node/",),
+    "fenced_plane": (
+        "real/test_owned_tolerations.py",
+        "real/test_ownership.py",
+        "real/test_ownership_policy.py",
+    ),
+    "old_plane": (
+        *("real/test_gates_policy_older.py", "real/test_ownership_policy_older.py", "real/test_versions.py"),
+    ),
 }
-"""Files of tests/real that share a control plane that others do not use: one worker gets them all."""
+"""Files that share nodes, or a control plane that others do not use: one worker gets them all, and starts it once."""
 LONGEST = (
     *(
         "real/test_upgrade.py",
@@ -57,8 +65,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
     """Return what gives files to workers: those of the real API server first, the longest of all before."""
     if config.getvalue("dist") != "loadfile":
         return None
-    together = [f"real/{name}" for files in TOGETHER.values() for name in files]
-    assert all((TESTS / file).exists() for file in (*LONGEST, *together)), "a file has another name now"
+    named = (*LONGEST, *chain.from_iterable(TOGETHER.values()))
+    assert all((TESTS / file).exists() for file in named), "a file has another name now"
     config.option.loadscopereorder = False
     return FilesByLength(config, log)
 
@@ -79,8 +87,7 @@ class FilesByLength(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        name = Path(file).name
-        return next((plane for plane, files in TOGETHER.items() if name in files), file)
+        return next((name for name, parts in TOGETHER.items() if any(part in file for part in parts)), file)
 
 
 @pytest.fixture(scope="session")
