@@ -91,6 +91,7 @@ class RealHistory:
         self.limited: dict[str, list[str]] = {}
         self.number = 0
         self.slowest = 0.0
+        self.restarts = 0
         self.is_bridged = True
         listed = {f"dev-{number}": Listed(numa=(number % 2,)) for number in range(200)}
         self.plugin = DevicePlugin(world.agent.plugins, NAME, listed)
@@ -200,6 +201,7 @@ class RealHistory:
                 raise BrokenError(f"after the kubelet's restart the slices are not back: {found} of {before}")
             time.sleep(0.02)
         took = now - missing_since
+        self.restarts += 1
         self.slowest = max(self.slowest, took)
         if took > SLICES_SECONDS + SLACK_SECONDS:
             raise BrokenError(f"slices came back {took:.1f} s after the kubelet had deleted them")
@@ -245,8 +247,9 @@ class RealHistory:
         )
         pod = self.pod(name)
         if pod["status"]["phase"] == "Failed":
-            # The device manager refuses a pod that came between its own start and the plugin's.
-            if name not in self.limited:
+            # A kubelet that ends takes with it what is being started; its device manager refuses pods between its own
+            # start and the plugin's.
+            if not restarted and name not in self.limited:
                 raise BrokenError(f"{name}: {pod['status']}")
             self.delete(name)
             return
@@ -343,6 +346,7 @@ def _checked(world: RealWorld) -> Callable[[str, argparse.Namespace, Counts], li
                 history.plugin.stop()
                 counts["looks at containers"] += containers.looks
                 counts["in which slices took more than two seconds"] += history.slowest > SLICES_SECONDS
+                counts["restarts of the kubelet"] += history.restarts
         return []
 
     return check
