@@ -31,7 +31,7 @@ from dra_bridge.plugins import PluginClient, PluginServer
 from dra_bridge.preparation import ClaimReference, Preparation
 from dra_bridge.probe import Metrics, Probe
 from dra_bridge.resources import Resource
-from dra_bridge.slices import plan_slices
+from dra_bridge.slices import SlicePlan, plan_slices
 from dra_operator.cluster.backoff import Backoff
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
@@ -230,16 +230,10 @@ class Agent:
             self._checkpoint.store_resource(record)
         held = self._held.get(resource.name, frozenset())
         devices = [] if is_abandoned else resource.slice_devices(held, now, is_offered=offered)
-        plan = plan_slices(
-            node=node,
-            resource=resource.name,
-            driver=resource.driver,
-            devices=devices,
-            present=self._view.slices(resource.driver),
-        )
-        if not plan.is_empty:
+        if not self._plan(resource, node, devices).is_empty:
             await self._hold_back(resource.driver, devices)
-            await self._view.write(plan)
+            # By what is there now: a kubelet that starts deletes one slice after the other.
+            await self._view.write(self._plan(resource, node, devices))
             log.info("published", driver=resource.driver, devices=len(devices))
         free = sum("taints" not in each for each in devices)
         self._metrics.devices.labels(resource.name, "free").set(free)
@@ -248,6 +242,15 @@ class Agent:
         is_abandoned = is_abandoned and resource.is_abandoned(time.monotonic())
         if is_abandoned and not any(driver == resource.driver for driver, _ in self._checkpoint.claims):
             await self._forget(resource)
+
+    def _plan(self, resource: Resource, node: dict[str, Any], devices: list[dict[str, Any]]) -> SlicePlan:
+        return plan_slices(
+            node=node,
+            resource=resource.name,
+            driver=resource.driver,
+            devices=devices,
+            present=self._view.slices(resource.driver),
+        )
 
     async def _hold_back(self, driver: str, devices: list[dict[str, Any]]) -> None:
         """Wait longer and longer before the same is written again: somebody changes it as often as it is written."""
