@@ -77,7 +77,7 @@ def record(full_scene, full_control_plane, tmp_path):
     yield start
     for each in processes:
         each.terminate()
-        assert each.wait(60) == 0
+        assert each.wait(240) == 0
     full_control_plane.kubectl("delete", "--wait=false", "-f", str(access))
 
 
@@ -115,8 +115,17 @@ def check(url, scene, client):
     }
 
     def is_told(reader):
-        rows = [*reader.read_states(Span(reader.span.until, reader.span.until + 1), "Pod")]
-        return {row.uid for row in rows if row.body["spec"].get("nodeName")} >= bound.keys()
+        """Return whether the pods are bound, and their claims have had devices for a while."""
+        rows = [*reader.read_states(Span(reader.span.until, reader.span.until + 1), "Pod", "ResourceClaim")]
+        pods = {row.uid for row in rows if row.kind == "Pod" and row.body["spec"].get("nodeName")}
+        held = [
+            row
+            for row in rows
+            if row.kind == "ResourceClaim"
+            and (row.body.get("status") or {}).get("allocation")
+            and row.since < reader.span.until - 3 * MICRO
+        ]
+        return pods >= bound.keys() and len(held) == DEVICES
 
     reader = read(url, is_told, client)
     for row in reader.read_waits(reader.span):
@@ -124,9 +133,9 @@ def check(url, scene, client):
             (condition,) = [
                 each for each in bound[row.uid]["status"]["conditions"] if each["type"] == "PodScheduled"
             ]
-            # Conditions tell whole seconds.
+            # Conditions tell whole seconds, and a machine that has much to do is late.
             last = max(each.until for each in reader.read_waits(reader.span) if each.uid == row.uid)
-            assert abs(last / MICRO - seconds_of(condition["lastTransitionTime"])) < 3
+            assert abs(last / MICRO - seconds_of(condition["lastTransitionTime"])) < 30
     answer = subprocess.run(
         [PROGRAM, "report", "--history", url, "-o", "json"], capture_output=True, text=True, check=True
     )
