@@ -24,8 +24,12 @@ from dra_operator.pods.nodes import can_use
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.pods.placement import RunnableNodes
 
-STEPS: Final = 20_000
-"""Attempts, checks of one node and nodes of the search that an assignment may take."""
+STEPS: Final = 400_000
+"""What the assignments of one answer may take together, in steps of about 5 µs: fillings of a node that are looked at."""
+_ATTEMPT: Final = 20
+"""So many steps an attempt of the allocator takes, or another check of a node."""
+_COMPARISONS: Final = 16
+"""So many fillings of a node are compared in the time of a step."""
 _LIMITS: Final = Limits(steps=200_000)
 """Of each attempt: no time, so that the same gang gets the same answer."""
 _Vector: TypeAlias = tuple[int, ...]
@@ -119,7 +123,8 @@ class Placement(Protocol):
 class GangAssigner:
     """Assigns gangs by the present state of allocators, and of the pods of `placement`; nothing of it changes.
 
-    An assignment takes at most `steps` attempts.
+    All its assignments together take at most the `steps` that are left, one of them at most half of these: so the
+    answers to smaller questions after it are found.
     """
 
     allocators: Mapping[Decider, Allocator]
@@ -159,10 +164,10 @@ class GangAssigner:
         allocator = self.allocators[decider]
         allocator.refresh()
         undecided: NoDecision | None = None
-        is_local, left = has_local_devices(allocator.inventory), [self.steps]
+        is_local, kept = has_local_devices(allocator.inventory), self.steps // 2
         for name in self.domains(gang) if domain is None else [domain]:
             for chosen, claims in self._narrowed(gang, value):
-                packing = _Packing(self, allocator, decider, gang, waiting, claims, name, is_local, left)
+                packing = _Packing(self, allocator, decider, gang, waiting, claims, name, is_local, kept)
                 found = packing.solve()
                 if isinstance(found, Assignment):
                     return replace(found, domain=name, value=chosen)
@@ -197,8 +202,7 @@ class _Unit:
 class _Packing:
     """The search for one domain and one value of the match.
 
-    `is_local`: each pool is of one node, so members that share a claim go to one node. `left` are the steps that are
-    left, also to the searches after this one.
+    `is_local`: each pool is of one node, so members that share a claim go to one node. `kept` steps are not for it.
     """
 
     assigner: GangAssigner
@@ -209,7 +213,7 @@ class _Packing:
     claims: list[tuple[ResourceClaim, ...]]
     domain: str
     is_local: bool
-    left: list[int]
+    kept: int
     _kinds: list[list[_Unit]] = field(default_factory=list)
     _suits: list[int] = field(default_factory=list)
     _hosts: list[list[int]] = field(default_factory=list)
@@ -230,7 +234,7 @@ class _Packing:
         except (FatalError, _ShortError):
             return None
         except _TooManyAttemptsError:
-            return NoDecision(f"not decided within {self.assigner.steps:,} attempts")
+            return NoDecision("not all ways to place them were tried")
         if self._conflict:
             return NoDecision(
                 "its members would share devices that several nodes see, and not all ways were tried"
@@ -394,7 +398,9 @@ class _Packing:
 
         def extend(taken: _Vector) -> Iterator[_Vector]:
             kind = len(taken)
+            self._count_step()
             if kind == len(remaining):
+                self._count_step(len(yielded) // _COMPARISONS)
                 if any(taken) and not any(all(map(int.__ge__, each, taken)) for each in yielded):
                     yielded.append(taken)
                     yield taken
@@ -411,7 +417,7 @@ class _Packing:
     def _fits(self, node: int, vector: _Vector) -> bool:
         found = self._known.get((node, vector))
         if found is None:
-            self._count_step()
+            self._count_step(_ATTEMPT)
             units = self._units_of(vector)
             found = self._known[node, vector] = (
                 all(suits >> node & 1 for suits, number in zip(self._suits, vector, strict=True) if number)
@@ -435,17 +441,18 @@ class _Packing:
         self, claims: Sequence[ResourceClaim], nodes: int
     ) -> tuple[str, Sequence[AllocationResult]] | None:
         """Return the first of some nodes on which claims fit, and what they get. Raises _TooManyAttemptsError."""
-        self._count_step()
+        self._count_step(_ATTEMPT)
         decision = self.allocator.allocate_for_pod(claims, ~nodes, decider=self.decider, limits=_LIMITS)
+        self._count_step(self.allocator.candidates.selectors.budget.steps)
         if isinstance(decision, Failed) and decision.kind == "aborted":
             raise _TooManyAttemptsError
         return (decision.node, decision.results) if isinstance(decision, Allocated) else None
 
-    def _count_step(self) -> None:
-        """Count one step. Raises _TooManyAttemptsError."""
-        if self.left[0] <= 0:
+    def _count_step(self, steps: int = 1) -> None:
+        """Count some steps. Raises _TooManyAttemptsError if there are none left."""
+        if self.assigner.steps <= self.kept:
             raise _TooManyAttemptsError
-        self.left[0] -= 1
+        self.assigner.steps -= steps
 
     # --- results
 
