@@ -2,7 +2,7 @@
 
 *equal*: one GPU each, 70 % in use. *mixed*: four kinds of 16 pods, GPU and NIC, half of them of one root, cpu for
 three a node. *halves*: exactly 64 halves are free. *short*: 63 are free. *match*: 125 racks of 8 nodes, one has 64
-free. Times are of the processor; p99 is the longest of 50.
+free. *large*: as equal, with 256 pods, once. Times are of the processor; p99 is the longest of 50.
 """
 
 import sys
@@ -21,7 +21,7 @@ from dra_operator.pods.gang_assignment import GangAssigner
 from dra_operator.questions.gang_members import find_gang
 from dra_operator.questions.gangs import explain_gang
 
-WORKLOADS: Final = ("equal", "mixed", "halves", "short", "match")
+WORKLOADS: Final = ("equal", "mixed", "halves", "short", "match", "large")
 _NODES: Final = 1000
 _PODS: Final = 64
 _ROUNDS: Final = 50
@@ -42,7 +42,7 @@ def _node_of(kind: str, number: int, random: Random) -> Iterator[Any]:
         items = [(each, "gpu", {"root": each[1:], **rail}, 0) for each in names]
         items += [(f"c{each}", "nic", {"root": str(each)}, 0) for each in range(8 * (kind == "mixed"))]
         yield from devices(name, *items)
-        if kind in ("equal", "mixed"):
+        if kind in ("equal", "mixed", "large"):
             used = [each for each in names if random.random() < 0.7]
         elif kind == "short":
             used = names[8 if number in range(100, 107) else 7 if number == 500 else 0 :]
@@ -72,7 +72,7 @@ def make_world(kind: str) -> Cluster:
         )
     annotations = {"dra-operator.io/gang-match": f"{DRIVER}/rail"} if kind == "match" else {}
     bodies.append(pod_group())
-    for number in range(_PODS):
+    for number in range(256 if kind == "large" else _PODS):
         own = f"t{number % 4 if kind == 'mixed' else 0}"
         bodies.append(pod(f"p{number}", [own], annotations=annotations))
     return Cluster.load(bodies)
@@ -83,7 +83,7 @@ def main() -> None:
     for kind in sys.argv[1:] or WORKLOADS:
         state, gang = find_gang(make_world(kind), GROUP)
         times = []
-        for _ in range(_ROUNDS + 1):
+        for _ in range(2 if kind == "large" else _ROUNDS + 1):
             started = time.process_time()
             found = GangAssigner(state.allocators, state.placement).assign(gang)
             times.append(1000 * (time.process_time() - started))

@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner as ClickRunner
 from typer.testing import CliRunner
 
+from dra_operator.cli.kubectl.commands import app as kubectl
 from dra_operator.cli.simulate import app
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -110,3 +112,16 @@ def test_every_story_is_here():
     folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
 
     assert folders == {*STORIES, "features", "1.37", "questions", "kinds"}
+
+
+@pytest.mark.parametrize("name", ["job", "jobset", "leaderworkerset", "podgroup"])
+def test_gang_is_explained_as_its_example_says(name):
+    """Each file of `gangs` says on top how many of its pods fit together beside those of the cluster."""
+    example = EXAMPLES / "gangs" / f"{name}.yaml"
+    said = re.findall("^# explain: (.*)$", example.read_text(encoding="utf-8"), re.MULTILINE)
+    words = ["explain", str(example), "--offline", "-f", str(EXAMPLES / "gangs" / "cluster.yaml")]
+    result = ClickRunner().invoke(kubectl, words)
+
+    assert said
+    assert [line for line in result.output.splitlines() if "fit together" in line] == said
+    assert result.exit_code == any("does not fit" in line for line in said)

@@ -273,9 +273,15 @@ async def test_what_makes_a_gang_is_taken(cluster):
     member = {**pod("leader"), "spec": plain}
     member["metadata"] = {**member["metadata"], "annotations": {**annotations, "note": SECRET}}
     cluster.put(member)
+    labels = {"leaderworkerset.sigs.k8s.io/worker-index": "0", "leaderworkerset.sigs.k8s.io/group-index": "1"}
+    leader = {**pod("lws-1"), "spec": {"containers": plain["containers"]}}
+    leader["metadata"] = {**leader["metadata"], "labels": {**labels, "note": SECRET}}
+    cluster.put(leader)
 
-    taken = {body["kind"]: body for body in (await read_objects(cluster.session)).bodies}
+    bodies = (await read_objects(cluster.session)).bodies
+    taken = {body["metadata"]["name"]: body for body in bodies}
 
-    assert taken["Pod"]["metadata"]["annotations"] == annotations
-    assert taken["Pod"]["spec"]["schedulingGroup"] == {"podGroupName": "ring"}
+    assert taken["lws-1"]["metadata"]["labels"] == labels
+    assert taken["leader"]["metadata"]["annotations"] == annotations
+    assert taken["leader"]["spec"]["schedulingGroup"] == {"podGroupName": "ring"}
     assert SECRET not in json.dumps(taken)

@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator import Cluster, QuestionError
-from dra_operator.pods.gang_assignment import GangAssigner, NoDecision
+from dra_operator.pods.gang_assignment import STEPS, GangAssigner, NoDecision
 from dra_operator.questions.gang_members import find_gang
 from dra_operator.questions.gangs import explain_gang, find_gang_notes
 from gangfuzz.brute_force import count_most, find_fault, read_places
@@ -331,6 +331,23 @@ def test_pods_without_claims_are_undecided_after_a_number_of_steps():
     state, gang = find_gang(load(*nodes, *pods, pod_group()), GROUP)
     found = GangAssigner(state.allocators, state.placement, steps=500).assign(gang)
     assert isinstance(found, NoDecision)
+
+
+def test_the_whole_answer_shares_one_budget_of_steps():
+    """A gang of kinds that all differ ends undecided, alike each time, and smaller ones are still decided."""
+    pods = [pod(f"p{number}", ["one"], cpu=f"{10000 + 1370 * number}m") for number in range(20)]
+    items = [(f"g{number}", "gpu", {}, 0) for number in range(4)]
+    nodes = [body for name in "abcdef" for body in (node(name), *devices(name, *items))]
+    bodies = [device_class("gpu", "gpu"), *nodes, template("one", request("gpu", "gpu")), pod_group(), *pods]
+    state, gang = find_gang(load(*bodies), GROUP)
+    assigner = GangAssigner(state.allocators, state.placement)
+    answers = [explain_gang(load(*bodies), GROUP) for _ in range(2)]
+
+    assert isinstance(assigner.assign(gang), NoDecision)
+    assert 0 < assigner.steps <= STEPS // 2
+    assert answers[0] == answers[1]
+    assert (answers[0].state, answers[0].partial) == ("undecided", ("not all ways to place them were tried",))
+    assert answers[0].fitting >= 12
 
 
 def test_groups_of_groups_are_refused():

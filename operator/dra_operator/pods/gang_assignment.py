@@ -25,7 +25,7 @@ from dra_operator.pods.objects import ObjectRecord
 from dra_operator.pods.placement import RunnableNodes
 
 STEPS: Final = 400_000
-"""What the assignments of one answer may take together, in steps of about 5 µs: fillings of a node that are looked at."""
+"""What the assignments of one answer may take together: fillings of a node, of about 5 µs each."""
 _ATTEMPT: Final = 20
 """So many steps an attempt of the allocator takes, or another check of a node."""
 _COMPARISONS: Final = 16

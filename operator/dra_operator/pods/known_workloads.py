@@ -243,6 +243,17 @@ _ALL: Final = (
 KNOWN_WORKLOADS: Final = MappingProxyType({(each.group, each.kind): each for each in _ALL})
 """The kinds of workloads, by group and kind."""
 
+GANG_LABELS: Final = tuple(
+    [
+        name
+        for known in _ALL
+        if known.gang is not None
+        for name in (known.gang.replica, known.gang.role)
+        if name
+    ]
+)
+"""The labels of pods by which the gangs of a workload are told apart."""
+
 
 def find_known(body: Mapping[str, Any]) -> KnownWorkload | None:
     """Return the kind of workload that an object is of, or None."""

@@ -17,6 +17,7 @@ from dra_operator.api.names import (
     GANG_TOPOLOGY_ANNOTATION,
     LEASE_NAME,
 )
+from dra_operator.pods.known_workloads import GANG_LABELS
 from dra_operator.questions.managers import trim_managed_fields
 
 TAKEN = (
@@ -42,7 +43,10 @@ _IDENTITY: Final = {**_NAME, **_all("creationTimestamp", "deletionTimestamp")}
 _OF_GANG: Final = {
     **_IDENTITY,
     "annotations": _all(GANG_ANNOTATION, GANG_MATCH_ANNOTATION, GANG_TOPOLOGY_ANNOTATION),
+    "labels": _all(*GANG_LABELS),
 }
+_MARKS: Final = frozenset((GANG_ANNOTATION, *GANG_LABELS))
+"""Annotation and labels of pods that a gang is known by, whether they have claims or not."""
 _CONTAINER: Final = {
     **_all("name", "restartPolicy"),
     "resources": _all("requests", "limits", "claims"),
@@ -143,9 +147,8 @@ def _node(body: Body) -> Body | None:
 def asks_for_devices(body: Body) -> bool:
     """Return whether a pod names claims, may need some that are made for it, or is of a gang."""
     spec, status = body.get("spec") or {}, body.get("status") or {}
-    is_of_gang = bool(spec.get("schedulingGroup")) or GANG_ANNOTATION in (
-        body["metadata"].get("annotations") or {}
-    )
+    marks = {**(body["metadata"].get("annotations") or {}), **(body["metadata"].get("labels") or {})}
+    is_of_gang = bool(spec.get("schedulingGroup")) or not marks.keys().isdisjoint(_MARKS)
     has_claims = spec.get("resourceClaims") or status.get("extendedResourceClaimStatus")
     return bool(has_claims) or is_of_gang or (not spec.get("nodeName") and _asks_for_extended_resources(spec))
 
