@@ -578,3 +578,50 @@ def test_notes_tell_of_gangs_that_do_not_fit_or_are_not_found():
     assert found.startswith('PodGroup "team/gang": 2 of 2 pods fit together: kube-scheduler')
     assert waits.startswith('Job "team/run": 3 of 4 pods fit together, and it does not: run-3 does not fit')
     assert not [*find_gang_notes(gpus(4, workload("batch/v1", "Job", **job(4)["spec"])))]
+
+
+def held(name, device):
+    """A claim that has a device of the first node."""
+    result = {"request": "gpu", "driver": DRIVER, "pool": "n1", "device": device}
+    body = template(name, request("gpu", "gpu"))
+    status = {"allocation": {"devices": {"results": [result]}}}
+    return {**body, "kind": "ResourceClaim", "spec": body["spec"]["spec"], "status": status}
+
+
+def test_the_end_of_a_claim_is_a_change_with_which_a_gang_fits():
+    """Of three pods two fit, as a claim has the third device."""
+    job_of_three = workload("batch/v1", "Job", **job(3)["spec"])
+    (gang,) = gpus(3, held("old", "g0")).explain_workload([job_of_three]).gangs
+
+    assert "for run-2, claim old ended" in [each.text for each in gang.changes]
+    assert gang.searched == ""
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_an_edit_of_what_each_pod_asks_for_is_a_change_of_the_gang(number):
+    """A node of three devices has one pod of two; if each asks for one, there is room for more pods than nodes."""
+    bodies = [device_class("gpu", "gpu"), template("two", request("gpu", "gpu", 2))]
+    for name in ("n1", "n2")[: number - 1]:
+        bodies += [node(name), devices(name, *((f"g{each}", "gpu", {}, 0) for each in range(3)))]
+    answer = explain_gang(
+        load(*bodies, pod_group(), *(pod(f"p{each}", ["two"]) for each in range(number + 1))), GROUP
+    )
+
+    texts = [each.text for each in answer.changes]
+    assert "for each such pod, request gpu asked for 1 device" in texts
+    assert (answer.state, answer.fitting) == ("waits", number - 1)
+
+
+def test_another_rack_is_told_where_those_that_run_keep_the_others_from_it():
+    """One pod runs in a full rack, and the others would fit in the next."""
+    items = [("g0", "gpu", {}, 0), ("g1", "gpu", {}, 0)]
+    bodies = [node("a", "r1"), node("b", "r2"), devices("b", *items), device_class("gpu", "gpu")]
+    pods = [pod("p0", nodeName="a"), pod("p1", ["one"]), pod("p2", ["one"])]
+    answer = explain_gang(
+        load(*bodies, template("one", request("gpu", "gpu")), pod_group(**in_racks()), *pods), GROUP
+    )
+
+    assert (answer.state, answer.fitting) == ("waits", 1)
+    assert f"those that run were elsewhere: the others fit with {RACK} r2" in [
+        each.text for each in answer.changes
+    ]

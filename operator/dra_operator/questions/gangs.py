@@ -18,6 +18,7 @@ from dra_operator.pods.explanation import PodExplainer, explain_no_node
 from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, Member, NoDecision
 from dra_operator.pods.node_fit import Obstacle
 from dra_operator.pods.nodes import usable
+from dra_operator.pods.smallest_change import Effort
 from dra_operator.questions.answers import (
     ChangeAnswer,
     Conclusion,
@@ -32,6 +33,7 @@ from dra_operator.questions.partial import DECISION, find_decision_kinds, find_u
 from dra_operator.questions.state import ClusterState
 
 MOST_VALUES: Final = 10
+_EFFORT: Final = Effort(decisions=50, seconds=1.0)
 _ONE_BY_ONE: Final = "kube-scheduler, which places them one by one and revisits no choice, {} not find it"
 
 
@@ -63,8 +65,8 @@ class GangAnswer:
     `state` is `fits`, `waits`, `undecided`, or `runs` if all are bound. `fitting` is the largest number of first pods
     that fit together, `at_least` how many have to. `pods` are those that fit, with node and devices; `value` is what
     they have in common. `reason` (of docs/reasons.md) and `message` are of `failing`, the first that does not fit
-    beside them. `values` are others that were tried, `changes` what would help; `scheduler` says what
-    kube-scheduler makes of it. `partial` and `assumed` are as in FitAnswer.
+    beside them. `values` are others that were tried, `changes` what would help, and `searched` says if there may be
+    others; `scheduler` says what kube-scheduler makes of it. `partial` and `assumed` are as in FitAnswer.
     """
 
     subject: str
@@ -80,6 +82,7 @@ class GangAnswer:
     scheduler: str = ""
     values: tuple[ValueAnswer, ...] = ()
     changes: tuple[ChangeAnswer, ...] = ()
+    searched: str = ""
     partial: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
 
@@ -184,6 +187,7 @@ class _GangQuestion:
     found: Assignment | None = None
     """Where those go that fit."""
     _undecided: list[NoDecision] = field(default_factory=list)
+    _are_all_tried: bool = True
 
     def answer(self, *, is_first: bool = True) -> GangAnswer:
         """Return the answer; of the `first` one that does not fit also what would help."""
@@ -224,7 +228,9 @@ class _GangQuestion:
             answer = replace(answer, state="undecided" if self._undecided else "waits")
             if is_first:
                 values = tuple(self._try_values())
-                answer = replace(answer, values=values, changes=tuple(self._changes(fitting)))
+                changes = tuple(self._changes(fitting, found, answer.at_least))
+                searched = "" if self._are_all_tried else "not all changes were tried"
+                answer = replace(answer, values=values, changes=changes, searched=searched)
         else:
             answer = replace(answer, scheduler=self._find_scheduler(fitting))
             missing += find_unchecked([each.pod.body for each in gang.members])
@@ -295,7 +301,8 @@ class _GangQuestion:
                 let_count(self.state, self.gang, found)
             return self._explain_beside(member, {} if found is None else found.results)
 
-    def _explain_beside(self, member: Member, results: Mapping[ClaimKey, AllocationResult]) -> Explanation:
+    def _build_explainer(self, member: Member, results: Mapping[ClaimKey, AllocationResult]) -> PodExplainer:
+        """Return what explains a member, some of whose claims have results."""
         own = {
             claim_key(claim): replace(
                 claim, status=replace(claim.status, allocation=results.get(claim_key(claim)))
@@ -306,7 +313,7 @@ class _GangQuestion:
         def find_claim(key: ClaimKey) -> ResourceClaim | None:
             return own.get(key) or self.state.find_claim(key)
 
-        explainer = PodExplainer(
+        return PodExplainer(
             self.state.explainers[member.decider],
             self.state.pods,
             find_claim,
@@ -314,6 +321,9 @@ class _GangQuestion:
             member.decider,
             limits=Limits(),
         )
+
+    def _explain_beside(self, member: Member, results: Mapping[ClaimKey, AllocationResult]) -> Explanation:
+        explainer = self._build_explainer(member, results)
         requirements = self.state.placement.requirements(member.pod)
         why = explainer.explain(member.pod.obj, requirements)
         if why is None and not self._suitable(obstacles := self.state.pods.find_obstacles(requirements)):
@@ -366,10 +376,17 @@ class _GangQuestion:
                     free[label] = free.get(label, 0) + (slice_.every & ~used).bit_count()
         return sorted(self.assigner.domains(self.gang), key=lambda each: -free.get(each, 0))
 
-    def _changes(self, fitting: int) -> Iterator[ChangeAnswer]:
+    def _changes(self, fitting: int, found: Assignment | None, at_least: int) -> Iterator[ChangeAnswer]:
         if fitting:
             yield ChangeAnswer("count", f"it had {fitting} pod{'s' * (fitting != 1)}")
+        yield from self._edits(fitting, found, at_least)
         gang = self.gang
+        waiting = tuple([each for each in gang.members if not each.node])
+        if self._in_common() and len(waiting) < len(gang.members):
+            elsewhere = self.assigner.assign(replace(gang, members=waiting))
+            if isinstance(elsewhere, Assignment):
+                value = self._common(elsewhere.domain, elsewhere.value)
+                yield ChangeAnswer("gang", f"those that run were elsewhere: the others fit with {value}")
         wider = [replace(gang, topology="")] if gang.topology else []
         wider += [replace(gang, match=None)] if gang.match is not None else []
         for each in wider:
@@ -380,6 +397,39 @@ class _GangQuestion:
                     else gang.match and gang.match.attribute
                 )
                 yield ChangeAnswer("gang", f"its pods need not have the same {name}")
+
+    def _edits(self, fitting: int, found: Assignment | None, at_least: int) -> Iterator[ChangeAnswer]:
+        """Yield changes that help the next member beside the first ones, and with which enough fit."""
+        member = self.gang.members[fitting]
+        is_last = fitting + 1 >= at_least and not self._in_common()
+        with self.state.trial():
+            if found is not None:
+                let_count(self.state, self.gang, found)
+            explainer = self._build_explainer(member, {} if found is None else found.results)
+            requirements = self.state.placement.requirements(member.pod)
+            tried = explainer.find_changes(member.pod.obj, requirements, _EFFORT)
+        # Of pods that lack more than one claim's devices no set of claims to end is tried.
+        self._are_all_tried = is_last and tried is not None and tried.is_complete
+        for change in () if tried is None else tried.changes:
+            if is_last:
+                yield ChangeAnswer("gang", f"for {member.name}, {change.text}")
+            elif "claims" in change.fields:
+                edited = self._edited(member, change.fields["claims"].values())
+                if isinstance(self.assigner.assign(edited.first(at_least)), Assignment):
+                    yield ChangeAnswer("gang", f"for each such pod, {change.text}")
+
+    def _edited(self, member: Member, claims: Iterable[ResourceClaim]) -> Gang:
+        """Return the gang in which all claims like those of a member ask for what some edited ones ask for."""
+        before = {claim_key(claim): claim.spec for claim in member.claims}
+        edits = [(before[key], claim.spec) for claim in claims if (key := claim_key(claim)) in before]
+        members = []
+        for each in self.gang.members:
+            own = [
+                replace(claim, spec=next((new for old, new in edits if old == claim.spec), claim.spec))
+                for claim in each.claims
+            ]
+            members.append(replace(each, claims=tuple(own)))
+        return replace(self.gang, members=tuple(members))
 
     # --- kube-scheduler
 

@@ -65,3 +65,5 @@ def gang_lines(style: Style, report: "GangAnswer") -> Iterator[str]:
         yield "it would fit if"
         for change in report.changes:
             yield f"  - {change.text}"
+    if report.searched:
+        yield report.searched
