@@ -146,6 +146,13 @@ templates: dev ## test the chart's templates with helm-unittest, which is built 
 signing: dev ## push a release to a registry here, sign it with a key made for that, verify it and refuse what was changed; builds cosign once, needs Go
 	@$(BIN)/python -m pytest tests/controlplane/cosign/signing.py
 
+.PHONY: reference
+reference: dev ## write the pages that are made from the code
+	@$(BIN)/python .ci/reference.py
+	@$(BIN)/dra-operator config --markdown > docs/settings.md
+	@PYTHONPATH=tests $(BIN)/python -m version_table > docs/versions.md
+	@$(BIN)/python .ci/chart_values.py
+
 .PHONY: site
 site: .site-venv/.ready ## build the site into dist/site, strictly; SITE_URL=... is where it will be
 	@NO_MKDOCS_2_WARNING=1 .site-venv/bin/mkdocs build --quiet --strict

@@ -1,6 +1,7 @@
 """The pages point at what there is: their links, the headings behind a #, and the files that they name."""
 
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -182,6 +183,13 @@ def test_front_page_and_changelog_name_the_same_ratio():
 def test_the_page_of_versions_is_up_to_date():
     """It is generated: `PYTHONPATH=tests .venv/bin/python -m version_table > docs/versions.md`."""
     assert (ROOT / "docs/versions.md").read_text() == version_table.page()
+
+
+def test_pages_of_reference_are_up_to_date():
+    """Fields of our kinds and options of `kubectl dra` are those of the code: `make reference` writes them."""
+    made = runpy.run_path(str(ROOT / ".ci" / "reference.py"))["pages"]()
+
+    assert {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in made} == made
 
 
 def test_no_version_is_left_out_of_it():
