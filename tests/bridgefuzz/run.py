@@ -88,11 +88,13 @@ class History:
         self.is_running = True
 
     def try_plugin(self) -> bool:
-        """Register, if the agent is there."""
+        """Register, if the agent is there; one that has ended at a write is started again."""
         try:
             self.plugin.start()
         except grpc.RpcError:
             self.plugin.stop()
+            if self.world.agent.exitcode is not None:
+                self.start_agent()
             return False
         return True
 
