@@ -83,7 +83,7 @@ def test_a_gang_without_all_its_pods_is_told_how_many_are_missing(bench):
     bench.after(10)
 
     assert {message for _, _, message in bench.told} == {
-        f'PodGroup "{NAMESPACE}/train" has 2 of 3 pods, and 1 are missing'
+        f'PodGroup "{NAMESPACE}/train" has 2 of 3 pods, and 1 is missing'
     }
 
 

@@ -58,6 +58,8 @@ class Operator:
     pending: list[PendingWrite] = field(default_factory=list)
     told: set[tuple[str, str]] = field(default_factory=set)
     """Name and reason of each Event."""
+    messages: set[tuple[str, str]] = field(default_factory=set)
+    """Name and message of each Event."""
     is_killed: bool = False
 
     def __post_init__(self) -> None:
@@ -110,6 +112,7 @@ class Operator:
         for effect in out:
             if isinstance(effect, EventRequest):
                 self.told.add((effect.subject.name, effect.reason))
+                self.messages.add((effect.subject.name, effect.message))
                 continue
             left = list(effect.patches)
             if left:

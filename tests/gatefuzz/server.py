@@ -59,7 +59,8 @@ class Server:
             self.objects[key] = body
             self.events.append((self.version, Delta(*key, copy.deepcopy(body))))
         gang = self.gang_of(body) if body["kind"] == "Pod" else []
-        if gang and len(gang) >= int(body["metadata"]["annotations"][GANG_SIZE]):
+        size = (body["metadata"].get("annotations") or {}).get(GANG_SIZE, "")
+        if gang and size.isdigit() and len(gang) >= int(size):
             self.complete.add(gang_name(body))
         self._check(before, body)
         return copy.deepcopy(body)
@@ -195,7 +196,9 @@ def is_refused(pod: dict[str, Any]) -> bool:
 
 def is_over(pod: dict[str, Any]) -> bool:
     """Return whether a pod has run, or is being deleted."""
-    return pod["status"].get("phase") == "Succeeded" or bool(pod["metadata"].get("deletionTimestamp"))
+    return pod["status"].get("phase") in ("Succeeded", "Failed") or bool(
+        pod["metadata"].get("deletionTimestamp")
+    )
 
 
 def devices_of(claim: dict[str, Any]) -> list[str]:

@@ -242,7 +242,7 @@ class SchedulingCycle:
         cluster, find_claim, has_template = ClusterPods(), self._claims.get, self._templates.has
         explainer = PodExplainer(self.explainer, cluster, find_claim, has_template)
         decider = PodDecider(self.explainer, cluster, find_claim, has_template)
-        gangs = self._gangs = Gangs(cluster, self._claims, explainer, decider)
+        gangs = self._gangs = Gangs(cluster, self._claims, explainer, decider, self._context.clock)
         reasons = PodReasons(cluster, explainer, self.explains_pods, gangs)
         if self.scope.has_gated:
             self._gated = GatedPods(

@@ -4,7 +4,8 @@ Level-triggered: all follows from what is stored of the pods, their claims and t
 `GatedPods` does; why one waits is found out here, once for all its pods. Source: docs/gangs.md.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
@@ -18,6 +19,7 @@ from dra_operator.api.names import (
     GANG_TOPOLOGY_ANNOTATION,
     GATE,
     LET_GO_ANNOTATION,
+    OPT_OUT_LABEL,
 )
 from dra_operator.cluster.reflector import Delta
 from dra_operator.controller.claims import ClaimStore, Key, is_pending, pod_use
@@ -25,6 +27,7 @@ from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
 from dra_operator.pods.entries import resolve_entries
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
 from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, Member, NoDecision
+from dra_operator.pods.gang_match import GangMatch
 from dra_operator.pods.gate import read_mark
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.objects import ObjectRecord, Place
@@ -37,6 +40,9 @@ from dra_operator.questions.gang_members import natural_order, read_match
 GROUPS: Final = "PodGroup"
 MOST_MEMBERS: Final = 256
 """So many pods a gang may have that the operator decides."""
+AGAIN_SECONDS: Final = 10.0
+"""For so long the answer about a gang of which nothing has changed is told to all its pods, whatever else changes."""
+_SAID: Final = (GANG_SIZE_ANNOTATION, GANG_MATCH_ANNOTATION, GANG_TOPOLOGY_ANNOTATION)
 _NOWHERE: Final = Place("", 0, 0)
 GangKey: TypeAlias = tuple[str, str]
 """The namespace of a gang, and `podgroup/NAME`, or `gang/` with the value of its annotation."""
@@ -51,6 +57,7 @@ class MemberRecord:
     node: str
     let_go_node: str
     is_gated: bool
+    has_succeeded: bool
     is_nominated: bool
     claims: frozenset[str]
     owner: str
@@ -63,8 +70,10 @@ class MemberRecord:
 class GangStatus:
     """How far a gang is: its pods by what has become of them, in order of their names.
 
-    `let_go` are those that an operator let go and that have no node yet, `bound` those with one; `lost` were let go and
-    have lost their devices; `others` run, and never were the operator's. `problem` says why it cannot be decided.
+    `let_go` are those that an operator let go and that have no node yet, `bound` those with one, `succeeded` those that
+    have done their work; `lost` were let go and have lost their devices; `others` run, and `ungated` wait for
+    kube-scheduler: these never were the operator's. `problem` says why it cannot be decided. `is_known` is False while
+    its PodGroup is not there, or was not listed yet.
     """
 
     key: GangKey
@@ -72,9 +81,14 @@ class GangStatus:
     gated: tuple[MemberRecord, ...] = ()
     let_go: tuple[MemberRecord, ...] = ()
     bound: tuple[MemberRecord, ...] = ()
+    succeeded: tuple[MemberRecord, ...] = ()
     lost: tuple[MemberRecord, ...] = ()
     others: tuple[MemberRecord, ...] = ()
+    ungated: tuple[MemberRecord, ...] = ()
+    match: GangMatch | None = None
+    topology: str = ""
     problem: str = ""
+    is_known: bool = True
 
     @property
     def title(self) -> str:
@@ -84,45 +98,60 @@ class GangStatus:
 
     @property
     def missing(self) -> int:
-        """How many gated, let go or bound pods it lacks."""
-        return max(0, self.size - len(self.gated) - len(self.let_go) - len(self.bound))
+        """How many pods it lacks that are gated, were let go, are bound or have succeeded."""
+        there = (self.gated, self.let_go, self.bound, self.succeeded)
+        return max(0, self.size - sum(map(len, there)))
 
     @property
     def is_begun(self) -> bool:
         """Whether one of its pods was let go: then the gated ones are decided one by one, beside the others."""
-        return bool(self.let_go or self.bound)
+        return bool(self.let_go or self.bound or self.succeeded)
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether its gated pods wait for others, or for its PodGroup."""
+        is_short = not self.problem and not self.is_begun and self.missing > 0
+        return bool(self.gated) and (is_short or not self.is_known)
 
     @property
     def waits_for(self) -> str:
         """Why none of its gated pods is decided now; empty if they are."""
-        if self.problem or not self.missing:
+        if self.problem or self.is_begun or not self.missing:
             return self.problem
         owners = {each.owner for each in self.gated}
-        text = (
-            f"{self.title} has {self.size - self.missing} of {self.size} pods, and {self.missing} are missing"
-        )
+        text = self.missing_pods(self.size - self.missing)
         if owners == {"StatefulSet"}:
             text += ": a StatefulSet makes one after the other, unless its podManagementPolicy is Parallel"
+        if self.ungated:
+            text += f"; pods without the gate {GATE} do not count: {len(self.ungated)}"
         return text
+
+    def missing_pods(self, there: int) -> str:
+        """Return the sentence about a gang of which so many pods are there."""
+        missing = self.size - there
+        return f"{self.title} has {there} of {self.size} pods, and {missing} {'is' if missing == 1 else 'are'} missing"
 
 
 @dataclass(slots=True)
 class Gangs:
-    """The gangs that pods and PodGroups make, and what decides them. Pods that are over or being deleted do not count.
+    """The gangs that pods and PodGroups make, and what decides them.
 
-    `explainer` is for pods that kube-scheduler decides, `decider` for those that our gate holds.
+    Pods that failed or are being deleted do not count. `explainer` is for pods that kube-scheduler decides, `decider`
+    for those that our gate holds. `clock` is monotonic, in seconds.
     """
 
     cluster: ClusterPods
     claims: ClaimStore
     explainer: PodExplainer
     decider: PodDecider
+    clock: Callable[[], float]
     _members: dict[Key, tuple[GangKey, MemberRecord]] = field(default_factory=dict)
     _gangs: dict[GangKey, set[Key]] = field(default_factory=dict)
     _groups: dict[GangKey, Mapping[str, Any]] = field(default_factory=dict)
     _statuses: dict[GangKey, tuple[int, GangStatus | None]] = field(default_factory=dict)
     """How far gangs were by the claims of a version."""
-    _answers: dict[GangKey, tuple[object, PodExplanation | None]] = field(default_factory=dict)
+    _answers: dict[GangKey, tuple[object, float, PodExplanation | None]] = field(default_factory=dict)
+    """Why gangs wait, by what that depended on, and since when that is so."""
 
     # --- taking in
 
@@ -135,25 +164,36 @@ class Gangs:
                 self._groups.pop(gang, None)
             else:
                 self._groups[gang] = delta.body
-            self._statuses.pop(gang, None)
+            self._forget_answers(gang)
             return frozenset(self._gangs.get(gang, ()))
-        old = self._members.pop(key, None)
+        old = self._members.get(key)
+        new = None if delta.body is None else _read_member(delta.body)
+        if new == old:
+            return frozenset()
         touched = set[Key]()
         if old is not None:
-            members = self._gangs[old[0]]
-            members.discard(key)
-            touched |= members
-            self._statuses.pop(old[0], None)
-            if not members:
-                del self._gangs[old[0]]
-                self._answers.pop(old[0], None)
-        if delta.body is not None and (found := _read_member(delta.body)) is not None:
-            self._members[key] = found
-            members = self._gangs.setdefault(found[0], set())
+            touched |= self._remove(key, old[0])
+        if new is not None:
+            self._members[key] = new
+            members = self._gangs.setdefault(new[0], set())
             members.add(key)
             touched |= members
-            self._statuses.pop(found[0], None)
+            self._forget_answers(new[0])
         return frozenset(touched)
+
+    def _remove(self, key: Key, gang: GangKey) -> set[Key]:
+        """Forget a pod of a gang, and return the others."""
+        del self._members[key]
+        members = self._gangs[gang]
+        members.discard(key)
+        self._forget_answers(gang)
+        if not members:
+            del self._gangs[gang]
+        return members
+
+    def _forget_answers(self, gang: GangKey) -> None:
+        self._statuses.pop(gang, None)
+        self._answers.pop(gang, None)
 
     # --- what there is
 
@@ -161,6 +201,10 @@ class Gangs:
         """Return the gang that a pod names; None if it names none."""
         found = self._members.get(pod)
         return None if found is None else found[0]
+
+    def members(self, key: GangKey) -> list[Key]:
+        """Return the pods of a gang, sorted."""
+        return sorted(self._gangs.get(key, ()))
 
     def find(self, key: Key) -> GangStatus | None:
         """Return the gang of a pod; None if it has none, or one that asks for nothing of all its pods."""
@@ -177,60 +221,91 @@ class Gangs:
     def _find_status(self, key: GangKey) -> GangStatus | None:
         members = [self._members[each][1] for each in self._gangs.get(key, ())]
         members.sort(key=lambda each: natural_order(each.key[1]))
-        spec = part(self._groups.get(key, {}), "spec")
-        if key[1].startswith("podgroup/"):
-            if key not in self._groups:
-                why = f'PodGroup "{key[0]}/{key[1].partition("/")[2]}" is not there, or may not be listed'
-                return self._sort(GangStatus(key, problem=why), members)
-            if not part(spec, "schedulingPolicy").get("gang") and not self._said(
-                key, members, GANG_SIZE_ANNOTATION
-            ):
-                return None
-        found = self._sort(GangStatus(key), members)
+        found, group = self._sort(GangStatus(key), members), self._groups.get(key)
+        if group is None and key[1].startswith("podgroup/"):
+            why = f"{found.title} is not there, or may not be listed"
+            return replace(found, problem=why, is_known=False)
         try:
-            sizes = self._said(key, members, GANG_SIZE_ANNOTATION)
-            size = int(sizes or part(spec, "schedulingPolicy", "gang").get("minCount") or 0)
-            read_match(found.title, self._said(key, members, GANG_MATCH_ANNOTATION))
-        except (ValueError, QuestionError) as error:
+            return self._read_spec(found, group or {}, members)
+        except QuestionError as error:
             return replace(found, problem=str(error))
-        if size < 1:
-            return replace(
-                found, problem=f"{found.title}: {GANG_SIZE_ANNOTATION} does not say how many pods it has"
-            )
-        if len(members) > MOST_MEMBERS:
-            why = f"{found.title} has {len(members)} pods: more than {MOST_MEMBERS} are not decided together"
-            return replace(found, size=size, problem=why)
-        if spec.get("parentCompositePodGroupName"):
-            why = f"{found.title}: spec.parentCompositePodGroupName: groups of groups are not decided"
-            return replace(found, size=size, problem=why)
-        return replace(found, size=size)
 
-    def _said(self, key: GangKey, members: Sequence[MemberRecord], name: str) -> str:
+    def _read_spec(
+        self, status: GangStatus, group: Mapping[str, Any], members: Sequence[MemberRecord]
+    ) -> GangStatus | None:
+        """Return a gang with what its pods and its PodGroup ask for; None if that is nothing. Raises QuestionError."""
+        spec = part(group, "spec")
+        try:
+            sizes = self._said(status, members, GANG_SIZE_ANNOTATION)
+        except QuestionError:
+            if not status.is_begun:
+                raise
+            # Those that were let go had theirs: it matters no more.
+            sizes = str(len(members))
+        if group and not part(spec, "schedulingPolicy").get("gang") and not sizes:
+            return None
+        match = read_match(status.title, self._said(status, members, GANG_MATCH_ANNOTATION))
+        constraints = part(spec, "schedulingConstraints").get("topology") or ()
+        topology = next((str(each.get("key")) for each in constraints), "")
+        topology = topology or self._said(status, members, GANG_TOPOLOGY_ANNOTATION)
+        least = str(part(spec, "schedulingPolicy", "gang").get("minCount") or "")
+        size = _read_size(status.title, sizes or least)
+        found = replace(status, size=size, match=match, topology=topology)
+        return replace(found, problem=self._find_problem(found, len(members), spec))
+
+    def _find_problem(self, status: GangStatus, number: int, spec: Mapping[str, Any]) -> str:
+        """Return why a gang of so many pods is not decided; empty if it may be."""
+        if spec.get("parentCompositePodGroupName"):
+            return f"{status.title}: spec.parentCompositePodGroupName: groups of groups are not decided"
+        if status.is_begun:
+            return ""
+        if (number := max(number, status.size)) > MOST_MEMBERS:
+            return f"{status.title} has {number} pods: more than {MOST_MEMBERS} are not decided together"
+        for member in status.gated:
+            for claim in self.claims.find_all(member.key[0], member.claims):
+                if claim.metadata.labels.get(OPT_OUT_LABEL) == "false":
+                    where = f'claim "{claim.metadata.name}" of pod "{member.key[1]}"'
+                    label = f'has the label {OPT_OUT_LABEL}: "false"'
+                    return f"{status.title}: {where} {label}: take the label off, or the gates off all pods"
+        return ""
+
+    def _said(self, status: GangStatus, members: Sequence[MemberRecord], name: str) -> str:
         """Return what the pods of a gang, or its PodGroup, say by an annotation. Raises QuestionError."""
-        of_group = part(self._groups.get(key, {}), "metadata", "annotations").get(name)
-        texts = {text for each in members if (text := each.said.get(name))} | (
-            {of_group} if of_group else set()
-        )
+        annotations = part(self._groups.get(status.key, {}), "metadata", "annotations")
+        texts = {
+            str(text) for text in (annotations.get(name), *[each.said.get(name) for each in members]) if text
+        }
         if len(texts) > 1:
-            raise QuestionError(
-                f"{key[0]}/{key[1]}: {name}: {' and '.join(sorted(texts))}: all must say the same"
-            )
+            found = " and ".join(sorted(texts))
+            raise QuestionError(f"{status.title}: {name}: {found}: all its pods must say the same")
         return texts.pop() if texts else ""
 
     def _sort(self, status: GangStatus, members: Sequence[MemberRecord]) -> GangStatus:
         found: dict[str, list[MemberRecord]] = {}
         for each in members:
             found.setdefault(self._state_of(each), []).append(each)
-        gated, let_go, bound, lost, others = [
-            tuple(found.get(name, ())) for name in ("gated", "let_go", "bound", "lost", "others")
+        gated, let_go, bound, succeeded, lost, others, ungated = [
+            tuple(found.get(name, ()))
+            for name in ("gated", "let_go", "bound", "succeeded", "lost", "others", "ungated")
         ]
-        return replace(status, gated=gated, let_go=let_go, bound=bound, lost=lost, others=others)
+        return replace(
+            status,
+            gated=gated,
+            let_go=let_go,
+            bound=bound,
+            succeeded=succeeded,
+            lost=lost,
+            others=others,
+            ungated=ungated,
+        )
 
     def _state_of(self, member: MemberRecord) -> str:
         if member.is_gated:
             return "gated"
         if not member.let_go_node:
-            return "others" if member.node else ""
+            return "others" if member.node else "ungated"
+        if member.has_succeeded:
+            return "succeeded"
         if member.node:
             return "bound"
         claims = self.claims.find_all(member.key[0], member.claims)
@@ -260,12 +335,7 @@ class Gangs:
                 text = f'pod "{found.name}" of {status.title}: {found.problem.message}'
                 return Explanation(found.problem.reason, text)
             members.append(found)
-        records = [*status.bound, *status.let_go, *status.others, *waiting]
-        keys = part(self._groups.get(status.key, {}), "spec", "schedulingConstraints").get("topology") or ()
-        topology = next((str(each.get("key")) for each in keys), "")
-        topology = topology or self._said(status.key, records, GANG_TOPOLOGY_ANNOTATION)
-        match = read_match(status.title, self._said(status.key, records, GANG_MATCH_ANNOTATION))
-        return Gang(status.title, tuple(members), match, topology)
+        return Gang(status.title, tuple(members), status.match, status.topology)
 
     def _build_member(self, member: MemberRecord, pod: WaitingPod | None, node: str) -> Member:
         claims = self.claims.find_all(member.key[0], member.claims)
@@ -298,11 +368,21 @@ class Gangs:
         status = None if found is None else self.status(found[0])
         if found is None or status is None or status.problem:
             return None
-        version = self.version(), self.claims.version
+        version, now = self._answer_version(), self.clock()
         known = self._answers.get(status.key)
-        if known is None or known[0] != version:
-            known = self._answers[status.key] = version, self._explain(status, self._waiting(found[0]))
-        return known[1]
+        if known is None or (known[0] != version and now >= known[1] + AGAIN_SECONDS):
+            known = version, now, self._explain(status, self._waiting(found[0]))
+            self._answers[status.key] = known
+        return known[2]
+
+    def is_outdated(self, key: Key) -> bool:
+        """Return whether something has changed since the answer about the gang of a pod was found."""
+        found = self._members.get(key)
+        known = None if found is None else self._answers.get(found[0])
+        return known is not None and known[0] != self._answer_version()
+
+    def _answer_version(self) -> object:
+        return self.version(), self.claims.version
 
     def version(self) -> object:
         """Return what every answer depends on."""
@@ -312,27 +392,27 @@ class Gangs:
     def _waiting(self, key: GangKey) -> list[MemberRecord]:
         """Return the pods of a gang that wait for a decision, in order."""
         members = [self._members[each][1] for each in self._gangs[key]]
-        waiting = [each for each in members if not (each.node or each.let_go_node)]
+        waiting = [each for each in members if not (each.node or each.let_go_node or each.has_succeeded)]
         return sorted(waiting, key=lambda each: natural_order(each.key[1]))
 
     def _explain(self, status: GangStatus, waiting: Sequence[MemberRecord]) -> PodExplanation | None:
         fixed = len(status.bound) + len(status.let_go) + len(status.others)
         if fixed + len(waiting) < status.size:
-            missing = status.size - fixed - len(waiting)
-            text = (
-                f"{status.title} has {fixed + len(waiting)} of {status.size} pods, and {missing} are missing"
-            )
-            return PodExplanation(Reason.NOT_SCHEDULED, text)
+            return PodExplanation(Reason.NOT_SCHEDULED, status.missing_pods(fixed + len(waiting)))
         gang = self.build(status, waiting)
         if isinstance(gang, Explanation):
             return PodExplanation(gang.reason, gang.message)
         assigner, total = self.assigner, len(gang.members)
         found = assigner.assign(gang)
         if isinstance(found, NoDecision):
-            return None
+            text = f"whether all {total} pods of {status.title} fit together is not known: {found.message}"
+            return PodExplanation(Reason.SEARCH_ABORTED, text)
         if found is not None:
             text = f"all {total} pods of {status.title} fit together on {_places(found, fixed)}"
-            text += ", and the scheduler, which places them one by one, has not"
+            if status.gated:
+                text += f", and the gate {GATE} holds {len(status.gated)} of them yet"
+            else:
+                text += ", and the scheduler, which places them one by one, has not"
             return PodExplanation(Reason.NOT_SCHEDULED, text, node=found.nodes[fixed])
         low, best = _find_most(assigner, gang, fixed)
         why = self._explain_next(gang.members[low], best)
@@ -373,6 +453,16 @@ def _find_most(assigner: GangAssigner, gang: Gang, low: int) -> tuple[int, Assig
     return low, best
 
 
+def _read_size(subject: str, text: str) -> int:
+    """Return how many pods a gang has. Raises QuestionError."""
+    if not re.fullmatch(r"[1-9][0-9]{0,5}", text):
+        why = f"{text!r} is no number from 1 on" if text else "missing"
+        raise QuestionError(
+            f"{subject}: {GANG_SIZE_ANNOTATION}: {why}: it says how many pods are decided together"
+        )
+    return int(text)
+
+
 def _places(found: Assignment, fixed: int) -> str:
     nodes = sorted({*found.nodes[fixed:]})
     return f"node {nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes"
@@ -406,7 +496,8 @@ def _read_member(body: Mapping[str, Any]) -> tuple[GangKey, MemberRecord] | None
     group = part(spec, "schedulingGroup").get("podGroupName")
     if not (group or said.get(GANG_ANNOTATION)):
         return None
-    if metadata.get("deletionTimestamp") or status.get("phase") in ENDED_PHASES:
+    has_succeeded = status.get("phase") == "Succeeded"
+    if metadata.get("deletionTimestamp") or (status.get("phase") in ENDED_PHASES and not has_succeeded):
         return None
     namespace, uid = str(metadata.get("namespace", "")), str(metadata.get("uid", ""))
     name = f"podgroup/{group}" if group else f"gang/{said[GANG_ANNOTATION]}"
@@ -418,9 +509,10 @@ def _read_member(body: Mapping[str, Any]) -> tuple[GangKey, MemberRecord] | None
         str(spec.get("nodeName") or ""),
         "" if mark is None else mark.node,
         any(each.get("name") == GATE for each in spec.get("schedulingGates") or ()),
+        has_succeeded,
         bool(status.get("nominatedNodeName")),
         pod_use(body).claims,
         str(owners[0].get("kind")) if owners else "",
-        {name: str(text) for name, text in said.items()},
+        {name: str(said[name]) for name in _SAID if said.get(name)},
     )
     return (namespace, name), record

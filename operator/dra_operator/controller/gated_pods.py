@@ -62,6 +62,7 @@ ABORTED: Final = (30.0, 600.0)
 """First and longest wait, in seconds, after a search that used up its time."""
 INCOMPLETE_SECONDS: Final = 30.0
 """How long a gang lacks pods before that is told."""
+_TOLD: Final = float("-inf")
 WATCH_SECONDS: Final = 0.01
 """How soon it is asked again whether the watch of claims has told of what was stored."""
 
@@ -142,7 +143,7 @@ class GatedPods:
     _tried: set[GangKey] = field(default_factory=set)
     """The gangs that were decided in this cycle."""
     _incomplete: dict[GangKey, float] = field(default_factory=dict)
-    """Since when, by the clock, gangs lack pods."""
+    """Since when, by the clock, gangs lack pods or their PodGroup; `_TOLD` once that was told."""
 
     def __post_init__(self) -> None:
         context = self.context
@@ -290,14 +291,12 @@ class GatedPods:
         touched, self._touched = self._touched, set()
         if self._earlier_writes.pop_end():
             touched |= {key for key, gated in self._pods.items() if gated.waits_for_earlier_writes}
-        gangs = {gang: key for key in touched if (gang := self.gangs.key_of(key)) is not None}
         for key in touched:
-            gated = self._pods.get(key)
-            if gated is not None and not (gated.pod.is_gated and self.gangs.find(key)):
+            if (gated := self._pods.get(key)) is not None:
                 self._safely(self._advance, gated)
-        for gang in gangs:
-            if (status := self.gangs.status(gang)) is not None:
-                self._advance_gang_safely(status)
+        gangs = {gang for key in touched if (gang := self.gangs.key_of(key)) is not None}
+        for gang in sorted(gangs):
+            self._advance_gang_safely(gang)
         self._tell_incomplete()
         for key in tuple(self._orphans):
             self._release_orphan(key)
@@ -320,7 +319,7 @@ class GatedPods:
 
     def _advance(self, gated: GatedPod) -> None:
         pod = gated.pod
-        if pod.key in self._sent:
+        if pod.key in self._sent or (pod.is_gated and self.gangs.find(pod.key) is not None):
             return
         if gated.waits_for_earlier_writes:
             # If it still does, that is found out now.
@@ -551,42 +550,51 @@ class GatedPods:
 
     # --- gangs: all their pods at once
 
-    def _advance_gang_safely(self, status: GangStatus) -> None:
-        """Take a gang one step further, after a defect of ours its pods back off."""
-        if pods := self._gated_of(status):
-            self._safely(lambda _: self._advance_gang(status, pods), pods[0])
+    def _advance_gang_safely(self, gang: GangKey) -> None:
+        """Take a gang one step further; after a defect of ours its first pod backs off, and with it the gang."""
+        pods = [gated for key in self.gangs.members(gang) if (gated := self._pods.get(key)) is not None]
+        if pods:
+            self._safely(lambda _: self._advance_gang(gang), pods[0])
 
-    def _gated_of(self, status: GangStatus) -> list[GatedPod]:
-        """Return the gated pods of a gang, in order."""
-        return [gated for each in status.gated if (gated := self._pods.get(each.key)) is not None]
+    def _find_ready(self, status: GangStatus) -> list[GatedPod]:
+        """Return the gated pods of a gang that are decided together; once it is begun those without another gate."""
+        pods = [gated for each in status.gated if (gated := self._pods.get(each.key)) is not None]
+        return [gated for gated in pods if gated.pod.is_last_gate] if status.is_begun else pods
 
-    def _advance_gang(self, status: GangStatus, pods: list[GatedPod]) -> None:
+    def _advance_gang(self, gang: GangKey) -> None:
         """Take the gated pods of a gang one step further together, if that needs no decision."""
+        if (status := self.gangs.status(gang)) is None:
+            return
+        pods = self._find_ready(status)
         for gated in pods:
             if gated.waits_for_earlier_writes:
                 gated.waits_for_earlier_writes = False
                 self.on_changed(gated.pod.key)
+        self._observe_incomplete(status)
         claims = {gated.pod.key: self._claims(gated.pod) for gated in pods}
-        is_waiting = bool(status.waits_for) or not all(gated.pod.is_last_gate for gated in pods)
-        self._observe_missing(status)
         if any(gated.pod.key in self._sent for gated in pods) or any(
             map(self._is_any_changing, claims.values())
         ):
             return
+        if status.waits_for or not all(gated.pod.is_last_gate for gated in pods):
+            self._rest(pods, keeps=status.is_begun or not status.is_known)
+            return
+        if not status.is_begun and any(self.queue.is_held(gated.pod) for gated in pods):
+            if any(gated.trouble is not None and self.queue.is_held(gated.pod) for gated in pods):
+                self._rest(pods)
+            return
+        self._hand_over_gang(status, pods, claims)
+
+    def _hand_over_gang(
+        self, status: GangStatus, pods: list[GatedPod], claims: Mapping[Key, list[ResourceClaim]]
+    ) -> None:
+        """Do the next step for those of a gang that were decided, and have the others decided."""
         for gated in pods:
             of_pod = claims[gated.pod.key]
-            if not is_waiting and of_pod and (why := find_release(gated.pod, of_pod)):
+            if status.is_begun and of_pod and (why := find_release(gated.pod, of_pod)):
+                self._drop_decision(gated)
                 self._write(open_gate(gated.pod), messages.gate_removed(why))
-                return
-        is_refused = any(gated.trouble is not None and self.queue.is_held(gated.pod) for gated in pods)
-        if is_waiting or (is_refused and not status.is_begun):
-            self._rest(pods)
-            return
-        if any(self.queue.is_held(gated.pod) for gated in pods) and not status.is_begun:
-            return
-        for gated in pods:
-            of_pod = claims[gated.pod.key]
-            if gated.node and not (len(of_pod) == len(gated.pod.claims) and all(map(_is_usable, of_pod))):
+            elif gated.node and not (len(of_pod) == len(gated.pod.claims) and all(map(_is_usable, of_pod))):
                 self._drop_decision(gated)
         decided = [gated for gated in pods if gated.node and not self.queue.is_held(gated.pod)]
         if not status.is_begun and len(decided) < len(pods):
@@ -596,24 +604,24 @@ class GatedPods:
         steps = [self.plans.plan_hand_over(each.pod, each.node, claims[each.pod.key]) for each in decided]
         for gated, step in zip(decided, plan_gang(steps, is_begun=status.is_begun), strict=True):
             self._carry_out(gated, step)
-        self.queue.activate([gated.pod.key for gated in pods if not gated.node])
+        waiting = [gated.pod.key for gated in pods if not gated.node and gated.pod.key not in self._sent]
+        self.queue.activate(waiting)
 
-    def _rest(self, pods: list[GatedPod]) -> None:
-        """Have nothing held for the pods of a gang that are not decided now."""
-        nominated = False
+    def _rest(self, pods: list[GatedPod], *, keeps: bool = False) -> None:
+        """Have nothing held for the pods of a gang that are not decided now; `keeps`: but what is stored."""
+        nominated = keeps
         for gated in pods:
             self._drop_decision(gated)
             self.queue.set_unschedulable(gated.pod.key)
-            nominated |= self._clear_nomination(gated.pod)
+            nominated |= not keeps and self._clear_nomination(gated.pod)
         if not nominated:
             for gated in pods:
                 self._take_back(gated)
 
-    def _observe_missing(self, status: GangStatus) -> None:
-        """Take in whether a gang lacks pods."""
+    def _observe_incomplete(self, status: GangStatus) -> None:
+        """Take in whether a gang waits for pods, or for its PodGroup."""
         name, now = ("gang", *status.key), self.context.clock()
-        is_incomplete = bool(status.gated) and bool(status.missing)
-        if not is_incomplete:
+        if not status.is_incomplete:
             if self._incomplete.pop(status.key, None) is not None:
                 self.context.timers.set(name, None)
         elif status.key not in self._incomplete:
@@ -621,14 +629,15 @@ class GatedPods:
             self.context.timers.set(name, now + INCOMPLETE_SECONDS)
 
     def _tell_incomplete(self) -> None:
-        """Have it told of gangs that have lacked pods for long."""
+        """Have it told once of gangs that have been incomplete for long."""
         now, timers = self.context.clock(), self.context.timers
         for key, since in tuple(self._incomplete.items()):
             status = self.gangs.status(key)
-            if status is None or not (status.gated and status.missing):
+            if status is None or not status.is_incomplete:
                 del self._incomplete[key]
                 timers.set(("gang", *key), None)
-            elif now >= since + INCOMPLETE_SECONDS:
+            elif _TOLD < since <= now - INCOMPLETE_SECONDS:
+                self._incomplete[key] = _TOLD
                 timers.set(("gang", *key), None)
                 for each in status.gated:
                     self.on_changed(each.key)
@@ -638,7 +647,10 @@ class GatedPods:
         if status.key in self._tried:
             return
         self._tried.add(status.key)
-        pods = self._gated_of(status)
+        for each in status.gated:
+            # All of them have had their turn.
+            self.queue.active.start(each.key)
+        pods = self._find_ready(status)
         claims = [claim for gated in pods for claim in self._claims(gated.pod)]
         if any(gated.pod.key in self._sent for gated in pods) or self._is_any_changing(claims):
             return
@@ -653,9 +665,9 @@ class GatedPods:
                 self._assign(status, [gated])
         elif len(undecided) == len(pods):
             self._assign(status, pods)
-        if (now := self.gangs.status(status.key)) is not None and any(gated.node for gated in pods):
+        if any(gated.node for gated in pods):
             # Where everything is stored already, no answer comes that would have them go on.
-            self._advance_gang_safely(now)
+            self._advance_gang_safely(status.key)
 
     def _assign(self, status: GangStatus, pods: list[GatedPod]) -> None:
         """Have some pods of a gang decided together, beside those that were let go."""
@@ -756,12 +768,21 @@ class GatedPods:
         status = self.gangs.find(key)
         if status is None or not status.waits_for:
             return None
-        if status.problem:
+        if status.problem and status.is_known:
             return PendingReason(messages.EVENT_INVALID, status.problem)
         since = self._incomplete.get(status.key)
         if since is None or self.context.clock() < since + INCOMPLETE_SECONDS:
             return None
         return PendingReason(messages.EVENT_GANG_INCOMPLETE, status.waits_for)
+
+    def trouble_of_gang(self, key: Key) -> PendingReason | None:
+        """Return what is against one of the pods that a gated pod is decided with."""
+        status = self.gangs.find(key)
+        for each in () if status is None else status.gated:
+            if status is not None and (found := self.trouble(each.key)) is not None:
+                text = f'pod "{each.key[1]}" of {status.title}: {found.message}'
+                return PendingReason(found.reason, text)
+        return None
 
     def has_lost_devices(self, key: Key) -> bool:
         """True if a pod was let go, and a claim of it has no allocation any more."""

@@ -101,17 +101,22 @@ class PodReasons:
         """
         key = waiting.pod.metadata.namespace, waiting.pod.metadata.name
         if (trouble := self._trouble(key)) is not None:
-            texts = dict.fromkeys(self.claims_of(waiting.pod), trouble.message)
-            return PodReason(trouble.reason, trouble.message, texts)
+            return self._build_reason(waiting, trouble)
         if waiting.is_gated:
             return self._explain_gated(key, waiting)
         has_lost_devices = self.gated is not None and self.gated.has_lost_devices(key)
         if waiting.nominated_node or has_lost_devices or not self.explains_all:
             return None
-        if (found := self._explain_gang(key, waiting)) is not None:
+        found = self._explain_gang(key, waiting)
+        if found is not None and found.reason != Reason.SEARCH_ABORTED:
             return found
         by_itself = self.explainer.explain(waiting.pod, waiting.requirements)
         return None if by_itself is None else _reason(by_itself)
+
+    def _build_reason(self, waiting: WaitingPod, trouble: PendingReason) -> PodReason:
+        """Return what is against a pod, which each of its claims says as well."""
+        texts = dict.fromkeys(self.claims_of(waiting.pod), trouble.message)
+        return PodReason(trouble.reason, trouble.message, texts)
 
     def _explain_gang(self, key: Key, waiting: WaitingPod) -> PodReason | None:
         """Return why the gang of a pod waits, which is told of each of its pods and their claims."""
@@ -126,8 +131,11 @@ class PodReasons:
             return None
         if self.gangs.find(key) is not None:
             of_gang = self._explain_gang(key, waiting)
-            # Where they fit by now they are tried again soon.
-            return None if of_gang is None or of_gang.node else of_gang
+            if of_gang is None or not of_gang.node:
+                return of_gang
+            # Where they fit by now they are tried again soon, unless something is against one of them.
+            trouble = self.gated.trouble_of_gang(key)
+            return None if trouble is None else self._build_reason(waiting, trouble)
         found = self.decider.explain(waiting.pod, waiting.requirements)
         if found.claims:
             return _reason(found)
@@ -153,6 +161,10 @@ class PodReasons:
     def claims_of(self, pod: Pod) -> Mapping[str, str]:
         """Return the names of the claims of a pod, by entry."""
         return self.explainer.claims_of(pod)
+
+    def is_outdated(self, key: Key) -> bool:
+        """Return whether what was said of a pod may be out of date already, as it was found for its gang before."""
+        return self.gangs.is_outdated(key)
 
     def version(self) -> object:
         """Return what every answer depends on."""
@@ -307,7 +319,10 @@ class WaitingPods:
         if status.fitting_since is not None and now < status.fitting_since + FITTING_SECONDS:
             heappush(self._due, (status.fitting_since + FITTING_SECONDS, key))
             why = None
-        self._settled.add(key)
+        elif self.explainer.is_outdated(key):
+            heappush(self._due, (now + AGAIN_SECONDS, key))
+        if not self.explainer.is_outdated(key):
+            self._settled.add(key)
         if why is not None:
             why = self._complete(why, waiting, status)
         names = self.explainer.claims_of(waiting.pod)
