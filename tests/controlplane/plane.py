@@ -128,7 +128,7 @@ class ControlPlane:
     def frozen(self) -> Iterator[None]:
         """Have an API server that accepts connections and never answers inside the `with` block."""
         assert self._apiserver is not None
-        self._apiserver.send(signal.SIGSTOP)
+        self._apiserver.freeze()
         try:
             yield
         finally:

@@ -68,6 +68,12 @@ class Process:
         """Send a signal; nothing happens when the program has ended."""
         self._popen.send_signal(sent)
 
+    def freeze(self) -> None:
+        """Stop the program, all threads of it, until SIGCONT; return when it has stopped. Needs Linux."""
+        self.send(signal.SIGSTOP)
+        # Until the signal has reached it, a thread on another processor may go on answering.
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
     def wait(self, seconds: float) -> int:
         """Wait for the end and return the exit code; raise `subprocess.TimeoutExpired` if none comes."""
         return self._popen.wait(seconds)
