@@ -227,7 +227,7 @@ class Recording:
 
         async def run():
             async with asyncio.TaskGroup() as tasks:
-                await self.recorder.start(tasks)
+                self.recorder.start(tasks, await self.recorder.connect())
                 started.set()
 
         self._tasks = asyncio.create_task(run())

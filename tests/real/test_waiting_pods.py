@@ -1,12 +1,14 @@
 """Pods that wait, beside kube-scheduler and kube-controller-manager: what kubectl says, and which rights that needs."""
 
 import time
+from contextlib import suppress
 
 import pytest
 import yaml
 
 from controlplane import install_component
 from controlplane.manifests import MANIFESTS, NAMESPACE, SERVICE_ACCOUNT
+from controlplane.plane import KubectlError
 from controlplane.scene import allocation, annotations
 
 COMPONENT = MANIFESTS / "components" / "explain-pods" / "access.yaml"
@@ -43,6 +45,28 @@ def create_pod(scene, name, template="one-gpu", **spec):
             },
         },
     )
+
+
+def wait_refused(plane, *resources):
+    """Wait until the operator may not list some resources: a watch that began before the right went would go on."""
+
+    def may_list(resource):
+        ask = (
+            "auth",
+            "can-i",
+            "list",
+            resource,
+            "--all-namespaces",
+            f"--as=system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}",
+        )
+        with suppress(KubectlError):
+            return plane.kubectl(*ask).strip() == "yes"
+        return False
+
+    until = time.monotonic() + 60
+    while any(map(may_list, resources)):
+        assert time.monotonic() < until, resources
+        time.sleep(0.2)
 
 
 def wait_told(scene, name, kind="Pod", seconds=60):
@@ -138,6 +162,7 @@ def test_missing_right_to_volumes_or_templates_is_named_and_the_rest_goes_on(ful
     """Without the component's role, /readyz is ready and names the rights, and pods are told of all the same."""
     full_scene.apply(*SETUP)
     full_scene.plane.kubectl("delete", f"--filename={COMPONENT}", "--ignore-not-found")
+    wait_refused(full_scene.plane, "persistentvolumes", "resourceclaimtemplates")
     operator = start_full_operator("--explain=all")
     operator.wait_ready()
     operator.wait_until(lambda: "persistentvolumes" in operator.http("/readyz")[1], seconds=30)

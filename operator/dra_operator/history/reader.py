@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Engine, Row, Select, Table, and_, or_, select
+from sqlalchemy import ColumnElement, Engine, Row, Select, Table, and_, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from dra_operator.api.convert import Body
@@ -37,7 +37,7 @@ POD_SUM: Final = "PodSum"
 of a node as numbers of equal ones."""
 LEFT_OUT: Final = ("PersistentVolume", "PersistentVolumeClaim", *(kind.kind for kind in POLICIES))
 """What a record has none of, as a snapshot."""
-_AGO: Final = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_AGO: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhdw])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -157,13 +157,12 @@ class Reader:
     def read_states(self, span: Span, *kinds: str) -> Iterator[StateRow]:
         """Yield what objects of some kinds, or of all, were in a span, in the order of their beginning."""
         columns = OBJECT.c.kind, OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid
-        query = select(*columns, STATE).join(STATE, STATE.c.object == OBJECT.c.id).order_by(STATE.c.since)
-        query = query.where(_within(STATE, span))
+        query = select(*columns, STATE, CONTENT.c.body).join(STATE, STATE.c.object == OBJECT.c.id)
+        query = query.join(CONTENT, CONTENT.c.id == STATE.c.content).where(_within(STATE, span))
         if kinds:
             query = query.where(OBJECT.c.kind.in_(kinds))
-        self._read_contents(STATE, STATE.c.content, span)
-        for row in self._rows(query):
-            content = self._contents[row.content]
+        for row in self._rows(query.order_by(STATE.c.since)):
+            content = self._unpack(row.content, row.body)
             body = join((row.kind, row.namespace, row.name), row.uid, content, unpack(row.own))
             end = self.span.until if row.until is None else row.until
             yield StateRow(
@@ -182,12 +181,12 @@ class Reader:
         """Yield why pods and claims waited in a span, in the order of their beginning."""
         columns = OBJECT.c.kind, OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid
         query = (
-            select(*columns, WAIT.c.since, WAIT.c.until, WAIT.c.reason, WAIT.c.message)
+            select(*columns, WAIT.c.since, WAIT.c.until, WAIT.c.reason, WAIT.c.message, CONTENT.c.body)
             .join(WAIT, WAIT.c.object == OBJECT.c.id)
+            .join(CONTENT, CONTENT.c.id == WAIT.c.message)
             .where(_within(WAIT, span))
             .order_by(WAIT.c.since, WAIT.c.object)
         )
-        self._read_contents(WAIT, WAIT.c.message, span)
         for row in self._rows(query):
             end = self.span.until if row.until is None else row.until
             yield WaitRow(
@@ -198,16 +197,15 @@ class Reader:
                 row.since,
                 end,
                 row.reason,
-                self._contents[row.message],
+                self._unpack(row.message, row.body),
                 row.until is None,
             )
 
-    def _read_contents(self, table: Table, column: Column[int], span: Span) -> None:
-        """Read the contents that rows of a span have in a column, each once."""
-        used = select(column).where(_within(table, span))
-        for row in self._rows(select(CONTENT.c.id, CONTENT.c.body).where(CONTENT.c.id.in_(used))):
-            if row.id not in self._contents:
-                self._contents[row.id] = unpack(row.body)
+    def _unpack(self, number: int, data: bytes) -> Any:
+        """Return a content, which is unpacked once."""
+        if number not in self._contents:
+            self._contents[number] = unpack(data)
+        return self._contents[number]
 
     def _rows(self, query: Select[Any]) -> list[Row[Any]]:
         try:
@@ -245,7 +243,7 @@ def parse_duration(text: str) -> int | None:
 def parse_time(text: str, now: int) -> int | None:
     """Return a time that is written as in RFC 3339 (UTC, if it names no zone), or as how long ago it is: `7d`."""
     if (ago := parse_duration(text)) is not None:
-        return now - ago
+        return max(now - ago, 0)
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

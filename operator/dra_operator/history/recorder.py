@@ -7,8 +7,9 @@ stored, and then there is a gap. The cluster is only read. Source: docs/history.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
@@ -45,6 +46,8 @@ log = structlog.get_logger(__name__)
 TICK_SECONDS: Final = 1.0
 STALL_SECONDS: Final = 5.0
 """Who did not come to look for so long has missed what was told meanwhile: it is a gap."""
+LEASE_SECONDS: Final = 20
+"""So often is kept that the operator renewed its Lease."""
 SUM_SECONDS: Final = 60
 ASK_SECONDS: Final = 60
 MOST_OF_TIME: Final = 10
@@ -53,6 +56,8 @@ FORGET_SECONDS: Final = 3600
 DISCOVER_SECONDS: Final = 60
 GATED: Final = "Gated"
 _HIDDEN: Final = ("ResourceClaim", "Pod")
+_REQUIRED: Final = (*NEEDED, "Pod")
+"""The kinds without which nothing is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,8 @@ class Recorder:
         self._is_whole = False
         """Whether all was watched and stored since `covered`."""
         self._is_first = True
+        self._is_stale = False
+        """Whether what the writer knows is to be read again, after a transaction that failed."""
         self._changes: list[Change | WaitChange] = []
         self._unread: dict[str, str] = {}
         self._version = ""
@@ -110,44 +117,52 @@ class Recorder:
         """Up to when the record is complete, but for gaps; 0 before the first transaction."""
         return self._writer.covered or 0
 
-    async def run(self) -> None:
-        """Record until cancelled. Raises ApiError, ApiUnreachable, LookupError at its begin."""
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Record until that is set. Raises ApiError, ApiUnreachable, LookupError at its begin."""
+        found = await self.connect()
         async with asyncio.TaskGroup() as tasks:
-            await self.start(tasks)
-            while True:
-                await asyncio.sleep(TICK_SECONDS)
+            watches = self.start(tasks, found)
+            while not stopping.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopping.wait(), TICK_SECONDS)
+                # At the end, what came in the last second.
                 await self.tick()
-                await self._discover(tasks)
+                watches += await self._discover(tasks)
+            for watch in watches:
+                watch.cancel()
 
-    async def start(self, tasks: asyncio.TaskGroup) -> None:
-        """Watch each kind from now on. Raises as `run` does."""
+    async def connect(self) -> dict[str, Served]:
+        """Return the kinds that are served. Raises as `run` does."""
         found = await served(self._session, {name: KINDS[name] for name in TAKEN})
-        if missing := [name for name in NEEDED if name not in found]:
+        if missing := [name for name in _REQUIRED if name not in found]:
             raise LookupError(f"the API server does not serve {', '.join(missing)}")
         self._version = await server_version(self._session)
-        self._put(SERVER, "kubernetes", {"version": self._version})
         self._discovered_at = self.now
-        for kind in found.values():
-            self._watch(tasks, kind)
+        return found
 
-    def _watch(self, tasks: asyncio.TaskGroup, kind: Served) -> None:
+    def start(self, tasks: asyncio.TaskGroup, found: Mapping[str, Served]) -> list[asyncio.Task[None]]:
+        """Watch each kind from now on."""
+        self._put(SERVER, "kubernetes", {"version": self._version})
+        return [self._watch(tasks, kind) for kind in found.values()]
+
+    def _watch(self, tasks: asyncio.TaskGroup, kind: Served) -> asyncio.Task[None]:
         name = kind.kind.kind
         fields = f"metadata.name={LEASE_NAME}" if name == "Lease" else ""
         reflector = Reflector(self._session, kind, self.deliver, fields=fields, trims=False)
         self._reflectors[name] = reflector
-        tasks.create_task(reflector.run())
+        return tasks.create_task(reflector.run())
 
-    async def _discover(self, tasks: asyncio.TaskGroup) -> None:
+    async def _discover(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Once a minute, look whether kinds are served that were not before."""
         missing = [name for name in TAKEN if name not in self._reflectors]
         if not missing or self.now - self._discovered_at < DISCOVER_SECONDS * MICRO:
-            return
+            return []
         self._discovered_at = self.now
         try:
-            for kind in (await served(self._session, {name: KINDS[name] for name in missing})).values():
-                self._watch(tasks, kind)
+            found = await served(self._session, {name: KINDS[name] for name in missing})
         except (ApiError, ApiUnreachable):
-            return
+            return []
+        return [self._watch(tasks, kind) for kind in found.values()]
 
     # --- what comes
 
@@ -166,6 +181,8 @@ class Recorder:
                 and (labels := delta.body["metadata"].get("labels"))
             ):
                 body = {**body, "metadata": {**body["metadata"], "labels": labels}}
+        if delta.kind == "Lease" and _is_renewal(self._bodies.get(key), body):
+            return
         metadata = {} if delta.body is None else delta.body["metadata"]
         self._keep_body(key, metadata.get("uid", ""), str(metadata.get("resourceVersion", "")), body)
 
@@ -202,7 +219,8 @@ class Recorder:
         spec = {name: each for name, each in body["spec"].items() if name != "nodeName"}
         # An operator that is not placed yet is on no node.
         node, shape = body["spec"].get("nodeName", ""), {**body, "metadata": metadata, "spec": spec}
-        digest = blake2b(orjson.dumps(shape, option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
+        text = orjson.dumps(shape, default=orjson.Fragment, option=orjson.OPT_SORT_KEYS)
+        digest = blake2b(text, digest_size=8).hexdigest()
         if (POD_SHAPE, "", digest) not in self._writer.open:
             self._put(POD_SHAPE, digest, shape)
         self._shapes[digest] = shape
@@ -225,6 +243,8 @@ class Recorder:
         self._is_whole &= is_watched and now - self._ticked < STALL_SECONDS * MICRO
         self._ticked = now
         if not is_watched:
+            # There will be a gap, of which only the end counts.
+            self._changes = _newest(self._changes)
             return
         self._tell_unread()
         if self._is_first or now - self._summed_at >= SUM_SECONDS * MICRO:
@@ -232,15 +252,19 @@ class Recorder:
         if self._is_first:
             self._add_absent()
         await self._store(now)
+        # While a thread stores, the watches go on.
+        self._ticked = self.now
         if not self._is_first:
             self._ask_why(now)
 
     def _was_watched(self) -> bool:
         """Return whether each kind is watched and in step, and note where lists or failures came in between."""
         marks = {}
+        if not self._reflectors:
+            return False
         for name, reflector in self._reflectors.items():
             marks[name] = reflector.counters.lists, reflector.counters.failures
-            if reflector.forbidden is not None and name not in NEEDED:
+            if reflector.forbidden is not None and name not in _REQUIRED:
                 continue
             if not self._is_first and name not in self._marks and not reflector.synced.is_set():
                 # A kind that is served since just now.
@@ -271,6 +295,9 @@ class Recorder:
                 self._changes.append(Change(self.now, key))
 
     async def _store(self, now: int) -> None:
+        if self._is_stale and not await self._reload():
+            self._changes = _newest(self._changes)
+            return
         covered = self._writer.covered
         gap = None if self._is_whole or covered is None else (covered + 1, now)
         changes = self._changes if gap is None else _newest(self._changes)
@@ -283,7 +310,7 @@ class Recorder:
             if self._is_whole or self._is_first:
                 log.warning("history: not stored", why=str(error))
             self._is_whole = False
-            await self._reload()
+            self._is_stale = True
             return
         if gap is not None and not self._is_first:
             log.warning("history: gap", seconds=round((gap[1] - gap[0]) / MICRO, 1))
@@ -292,11 +319,16 @@ class Recorder:
             self._forgot_at = now
             await in_thread("history", lambda: self._forget(now))
 
-    async def _reload(self) -> None:
+    async def _reload(self) -> bool:
+        """Read anew what is stored, as far as it is known to the writer; return whether that could be done."""
         try:
             await in_thread("history", self._writer.reload)
         except StoreError as error:
+            self.failures += 1
             log.debug("history: not read", why=str(error))
+        else:
+            self._is_stale = False
+        return not self._is_stale
 
     def _forget(self, now: int) -> None:
         try:
@@ -370,6 +402,16 @@ def may_wait(body: Body) -> bool:
 def _names_claims(body: Body) -> bool:
     spec, status = body.get("spec") or {}, body.get("status") or {}
     return bool(spec.get("resourceClaims") or status.get("extendedResourceClaimStatus"))
+
+
+def _is_renewal(before: Body | None, after: Body | None) -> bool:
+    """Return whether a Lease was renewed by its holder soon after it was kept: each would be a state of its own."""
+    if before is None or after is None:
+        return False
+    old, new = (each.get("spec") or {} for each in (before, after))
+    times = seconds_of(old.get("renewTime")), seconds_of(new.get("renewTime"))
+    is_soon = None not in times and (times[1] or 0) - (times[0] or 0) < LEASE_SECONDS
+    return is_soon and old.get("holderIdentity") == new.get("holderIdentity")
 
 
 def _created(body: Body) -> int:

@@ -277,6 +277,6 @@ def read_prices(content: Any) -> dict[str, Fraction]:
     for name, price in content.items():
         try:
             found[str(name)] = Fraction(str(price))
-        except ValueError:
+        except (ValueError, ZeroDivisionError):
             raise ValueError(f"{name}: {price!r} is no number") from None
     return found

@@ -6,6 +6,7 @@ once by its content. Source: docs/history.md.
 
 import zlib
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -32,7 +33,7 @@ from sqlalchemy.pool import NullPool
 from dra_operator.api.convert import Body
 
 SCHEMA: Final = 1
-"""The version of the tables. A newer one is refused, an older one is migrated by a function of its number."""
+"""The version of the tables; a store of another one is refused."""
 MICRO: Final = 1_000_000
 """Microseconds of a second."""
 
@@ -97,24 +98,33 @@ GAP: Final = Table(
 def open_store(url: str, *, create: bool = False) -> Engine:
     """Return the engine of a store, made with `create`; a URL without `://` is a file of SQLite. Raises StoreError."""
     full = url if "://" in url else f"sqlite:///{url}"
+    scheme = url.partition("://")[0]
     try:
         # A connection a transaction: none stays open that nobody closes.
         engine = create_engine(full, poolclass=NullPool)
+        # Without the password.
+        shown = str(engine.url) if "://" in url else url
         if engine.dialect.name == "sqlite":
-            event.listen(engine, "connect", _set_pragmas)
+            if not create and not Path(engine.url.database or "").is_file():
+                raise StoreError(
+                    f"{shown}: there is no such file: `kubectl dra record --to {shown}` makes one"
+                )
+            event.listen(engine, "connect", _wait_for_others)
+            if create:
+                event.listen(engine, "connect", _write_ahead)
         with engine.begin() as connection:
             if create:
                 TABLES.create_all(connection)
             elif not inspect(connection).has_table(META.name):
-                raise StoreError(f"{url}: holds no record: `kubectl dra record --to {url}` makes one")
+                raise StoreError(f"{shown}: holds no record: `kubectl dra record --to {shown}` makes one")
             found = connection.scalar(select(META.c.value).where(META.c.key == "schema"))
-            if found is None:
+            if found is None and create:
                 connection.execute(insert(META).values(key="schema", value=str(SCHEMA)))
-    except (ArgumentError, SQLAlchemyError, ImportError) as error:
-        raise StoreError(f"{url.partition('://')[0]}: the store cannot be opened: {_words(error)}") from error
+    except (ArgumentError, SQLAlchemyError, ImportError, ValueError) as error:
+        raise StoreError(f"{scheme}: the store cannot be opened: {_words(error)}") from error
     if found is not None and int(found) != SCHEMA:
         raise StoreError(
-            f"{url}: has schema {found}, and this program knows {SCHEMA}: use a newer kubectl-dra"
+            f"{shown}: has schema {found}, and this program knows {SCHEMA}: use the kubectl-dra that wrote it"
         )
     return engine
 
@@ -124,10 +134,15 @@ def _words(error: Exception) -> str:
     return " ".join(str(getattr(error, "orig", None) or error).split())
 
 
-def _set_pragmas(connection: Any, _: object) -> None:
+def _wait_for_others(connection: Any, _: object) -> None:
+    connection.execute("PRAGMA busy_timeout=10000")
+
+
+def _write_ahead(connection: Any, _: object) -> None:
     # Readers see a whole state while the recorder writes; a kill loses no commit, and a power cut only the last ones.
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=10000"):
-        connection.execute(f"PRAGMA {pragma}")
+    # It stays so in the file: whoever asked for it while another one has the file open would be refused.
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
 
 
 # --- bodies
@@ -154,7 +169,9 @@ _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")
 def pack(value: Any) -> bytes:
     """Return JSON, compressed: the same bytes for the same value."""
     press = zlib.compressobj(zlib.Z_BEST_SPEED + 4, zdict=_DICTIONARY)
-    return press.compress(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)) + press.flush()
+    # Opaque parameters may be bytes (`cluster.decoding`).
+    text = orjson.dumps(value, default=orjson.Fragment, option=orjson.OPT_SORT_KEYS)
+    return press.compress(text) + press.flush()
 
 
 def unpack(data: bytes) -> Any:

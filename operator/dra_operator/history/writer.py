@@ -141,7 +141,12 @@ class Writer:
                         insert(META), [{"key": key, "value": str(covered)} for key in ("begin", "covered")]
                     )
                 else:
-                    connection.execute(update(META).where(META.c.key == "covered").values(value=str(covered)))
+                    is_ours = (META.c.key == "covered") & (META.c.value == str(self.covered))
+                    if (
+                        connection.execute(update(META).where(is_ours).values(value=str(covered))).rowcount
+                        != 1
+                    ):
+                        raise StoreError("another process writes to the store: end one of them")
         except SQLAlchemyError as error:
             raise StoreError(
                 f"the store cannot be written: {getattr(error, 'orig', None) or error}"

@@ -1,4 +1,4 @@
-"""`kubectl dra record`: keep a record of what happens, for `--history`, `report` and `replay`."""
+"""`kubectl dra record`: keep a record of what happens, for `--history` and `report`."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -51,7 +51,10 @@ def app(*, url: str, keep: str, metrics_port: int, kubeconfig: str, context: str
     Example: kubectl dra record --to history.db; kubectl dra report --history history.db --since 1d.
     """
     import asyncio
+    import gc
 
+    # The plugin does without, as it ends soon.
+    gc.enable()
     with refusing():
         keep_seconds = read_span(keep) / 1_000_000
         engine = open_record(url, create=True)
@@ -83,14 +86,10 @@ async def _record(access: "Access", writer: "Writer", keep_seconds: float, metri
         recorder = Recorder(session, writer, keep_seconds=keep_seconds)
         if metrics_port:
             _serve_metrics(recorder, metrics_port)
-        running = asyncio.create_task(recorder.run())
+        stopping = asyncio.Event()
         for each in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(each, running.cancel)
-        try:
-            await running
-        except asyncio.CancelledError:
-            # What came in the last second.
-            await recorder.tick()
+            asyncio.get_running_loop().add_signal_handler(each, stopping.set)
+        await recorder.run(stopping)
 
 
 def _serve_metrics(recorder: "Recorder", port: int) -> None:

@@ -1,0 +1,170 @@
+"""What is stored stays whole: a store that fails, one that two write to, and what its messages tell."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dra_operator.api.names import LEASE_NAME
+from dra_operator.cli.kubectl.commands import app
+from dra_operator.history.reader import Reader, Span
+from dra_operator.history.schema import StoreError, open_store, pack, unpack
+from dra_operator.history.writer import Change, Writer
+from dra_operator.testing.server import ApiServer
+from factories import claim, manifest
+
+from .histories import recorded
+from .test_recorder import check_order
+
+KEY = ("ResourceClaim", "team-a", "job")
+
+
+def body_of(text):
+    """A claim that differs by a label."""
+    return {
+        **claim("job"),
+        "metadata": {"name": "job", "namespace": "team-a", "uid": "1", "labels": {"is": text}},
+    }
+
+
+async def test_a_store_that_is_away_loses_nothing(tmp_path):
+    """What comes while neither can be written nor read is stored once it is back, behind a gap."""
+    path, aside = tmp_path / "history.db", tmp_path / "aside"
+    async with recorded(f"sqlite:///{path}", 1) as (world, recording):
+        await recording.tick()
+        path.rename(aside)
+        path.mkdir()
+        for _ in range(2):
+            world.server.put(claim("meanwhile", namespace="team-a"))
+            recording.seconds += 1
+            await recording.caught_up()
+            await recording.recorder.tick()
+        assert recording.recorder.failures >= 2
+        path.rmdir()
+        aside.rename(path)
+        recording.seconds += 1
+        await recording.tick()
+    reader = Reader(open_store(str(path)))
+
+    assert len(reader.gaps) == 1
+    names = [each["metadata"]["name"] for each in reader.read_moment(reader.span.until).bodies]
+    assert names.count("meanwhile") == 1
+    check_order(reader)
+
+
+def test_a_second_writer_is_refused(tmp_path):
+    """Whoever did not write last cannot write before it has read what the other one wrote."""
+    engine = open_store(str(tmp_path / "history.db"), create=True)
+    first = Writer(engine)
+    first.commit([Change(1, KEY, "1", "1", body_of("a"))], 10)
+    second = Writer(engine)
+    second.commit([Change(11, KEY, "1", "2", body_of("b"))], 20)
+
+    with pytest.raises(StoreError, match="another process writes to the store"):
+        first.commit([Change(12, KEY, "1", "2", body_of("c"))], 21)
+
+    rows = list(Reader(engine).read_states(Span(0, 100), "ResourceClaim"))
+    assert [(row.since, row.is_open) for row in rows] == [(1, False), (11, True)]
+
+
+def test_parameters_that_json_cannot_say_are_kept():
+    """Opaque parameters are bytes where they cannot be decoded and encoded again; they are stored as they are."""
+    value = {"parameters": b'{"text":"\\u003c"}'}
+
+    assert unpack(pack(value)) == {"parameters": {"text": "<"}}
+
+
+async def test_renewals_of_a_lease_are_kept_seldom(tmp_path):
+    """Of a Lease that is renewed every 2 s the record has a state each 20 s, and each holder."""
+    async with recorded(f"sqlite:///{tmp_path}/history.db", 1) as (world, recording):
+        for second in range(0, 60, 2):
+            spec = {
+                "holderIdentity": "a" if second < 50 else "b",
+                "renewTime": f"2027-01-15T08:00:{second:02}.000000Z",
+                "leaseDurationSeconds": 15,
+            }
+            lease = manifest("Lease", LEASE_NAME, spec, namespace="dra-operator")
+            world.server.put({**lease, "apiVersion": "coordination.k8s.io/v1"})
+            recording.seconds += 2
+            await recording.tick()
+    reader = Reader(open_store(f"sqlite:///{tmp_path}/history.db"))
+
+    kept = [row.body["spec"] for row in reader.read_states(Span(0, reader.span.until + 1), "Lease")]
+    assert [each["renewTime"][17:19] for each in kept] == ["00", "20", "40", "50"]
+    assert [each["holderIdentity"] for each in kept] == ["a", "a", "a", "b"]
+
+
+async def test_recorder_that_is_ended_stores_the_last_second(tmp_path):
+    """After SIGTERM the record has what came before it, and no gap but that before another recorder."""
+    store, config = tmp_path / "history.db", tmp_path / "config"
+    command = [Path(sys.executable).with_name("kubectl-dra"), "record", "--to", store, "--kubeconfig", config]
+    async with ApiServer() as server:
+        config.write_text(server.kubeconfig())
+        process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
+        async with asyncio.timeout(120):
+            while await asyncio.to_thread(last_of, store) is None:  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.1)
+            server.put(claim("last", namespace="team-a"))
+            await asyncio.sleep(0.5)
+            process.terminate()
+            assert await process.wait() == 0
+    reader = Reader(open_store(str(store)))
+
+    assert not reader.gaps
+    assert [row.name for row in reader.read_states(Span(0, reader.span.until + 1), "ResourceClaim")] == [
+        "last"
+    ]
+
+
+def last_of(store):
+    """Return what reads a store; None while there is none."""
+    try:
+        return Reader(open_store(str(store)))
+    except StoreError:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("typo.db", "typo.db: there is no such file"),
+        ("postgresql://me:secret@127.0.0.1:port/db", "the store cannot be opened"),
+        ("oracle://me:secret@db/x", "the store cannot be opened"),
+    ],
+)
+def test_wrong_store_is_a_sentence_without_a_password(tmp_path, monkeypatch, url, said):
+    """A store that is not there, or cannot be named so, is refused in words; a reader makes no file."""
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["report", "--history", url])
+
+    assert result.exit_code == 2
+    assert said in result.output
+    assert "secret" not in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_api_server_that_is_away_is_a_sentence(tmp_path):
+    """Recording begins with an API server, or says in one line that there is none."""
+    config = tmp_path / "config"
+    cluster = {"name": "away", "cluster": {"server": "http://127.0.0.1:9"}}
+    context = {"name": "away", "context": {"cluster": "away", "user": "nobody"}}
+    config.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [cluster],
+                "contexts": [context],
+                "users": [{"name": "nobody", "user": {}}],
+                "current-context": "away",
+            }
+        )
+    )
+    result = CliRunner().invoke(app, ["record", "--to", str(tmp_path / "h.db"), "--kubeconfig", str(config)])
+
+    assert result.exit_code == 2, result.output
+    assert "error: " in result.output
+    assert "defect" not in result.output
