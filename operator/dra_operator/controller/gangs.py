@@ -26,7 +26,7 @@ from dra_operator.controller.claims import ClaimStore, Key, is_pending, pod_use
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
 from dra_operator.pods.entries import resolve_entries
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
-from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, Member, NoDecision
+from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, Member
 from dra_operator.pods.gang_match import GangMatch
 from dra_operator.pods.gate import read_mark
 from dra_operator.pods.node_fit import PodRequirements
@@ -404,20 +404,22 @@ class Gangs:
             return PodExplanation(gang.reason, gang.message)
         assigner, total = self.assigner, len(gang.members)
         found = assigner.assign(gang)
-        if isinstance(found, NoDecision):
-            text = f"whether all {total} pods of {status.title} fit together is not known: {found.message}"
-            return PodExplanation(Reason.SEARCH_ABORTED, text)
-        if found is not None:
+        if isinstance(found, Assignment):
             text = f"all {total} pods of {status.title} fit together on {_places(found, fixed)}"
             if status.gated:
                 text += f", and the gate {GATE} holds {len(status.gated)} of them yet"
             else:
                 text += ", and the scheduler, which places them one by one, has not"
             return PodExplanation(Reason.NOT_SCHEDULED, text, node=found.nodes[fixed])
-        low, best = _find_most(assigner, gang, fixed)
-        why = self._explain_next(gang.members[low], best)
-        failing = gang.members[low].name
-        text = f"{low} of {total} pods of {status.title} fit together; the next, {failing}, does not: {why.message}"
+        most, best, undecided = (fixed, None, found) if found else assigner.find_most(gang, fixed)
+        if undecided is not None:
+            text = (
+                f"whether all {total} pods of {status.title} fit together is not known: {undecided.message}"
+            )
+            return PodExplanation(Reason.SEARCH_ABORTED, text)
+        why = self._explain_next(gang.members[most], best)
+        failing = gang.members[most].name
+        text = f"{most} of {total} pods of {status.title} fit together; the next, {failing}, does not: {why.message}"
         return PodExplanation(why.reason, text)
 
     def _explain_next(self, member: Member, beside: Assignment | None) -> Explanation:
@@ -438,19 +440,6 @@ class Gangs:
     def _key_of(member: Member) -> Key:
         metadata = member.pod.obj.metadata
         return metadata.namespace, metadata.name
-
-
-def _find_most(assigner: GangAssigner, gang: Gang, low: int) -> tuple[int, Assignment | None]:
-    """Return how many of the first members fit together, fewer than all, and where: by halving."""
-    high, best = len(gang.members), None
-    while high - low > 1:
-        middle = (low + high) // 2
-        found = assigner.assign(gang.first(middle))
-        if isinstance(found, Assignment):
-            low, best = middle, found
-        else:
-            high = middle
-    return low, best
 
 
 def _read_size(subject: str, text: str) -> int:

@@ -174,6 +174,25 @@ class GangAssigner:
                 undecided = undecided or found
         return undecided
 
+    def find_most(
+        self, gang: Gang, least: int, domain: str | None = None, value: AttributeValue | None = None
+    ) -> tuple[int, Assignment | None, NoDecision | None]:
+        """Return how many of the first members fit together, where, and whether more were not decided: by halving.
+
+        All of them do not; the first `least` ones do, and where these go is not said.
+        """
+        most, best, undecided = least, None, None
+        high = len(gang.members)
+        while high - most > 1:
+            middle = (most + high) // 2
+            found = self.assign(gang.first(middle), domain, value)
+            if isinstance(found, Assignment):
+                most, best = middle, found
+            else:
+                undecided = undecided or found
+                high = middle
+        return most, best, undecided
+
     def _narrowed(
         self, gang: Gang, only: AttributeValue | None
     ) -> Iterator[tuple[AttributeValue | None, list[tuple[ResourceClaim, ...]]]]:

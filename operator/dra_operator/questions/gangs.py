@@ -251,22 +251,13 @@ class _GangQuestion:
     def _find_most(
         self, domain: str | None = None, value: AttributeValue | None = None
     ) -> tuple[int, Assignment | None]:
-        """Return how many of the first members fit together, fewer than all, and where: by halving."""
-        members = self.gang.members
+        """Return how many of the first members fit together, fewer than all, and where."""
         # Those that run do so, whatever they have in common; they come first.
-        low = sum(1 for each in members if each.node) if domain is None and value is None else 0
+        low = sum(1 for each in self.gang.members if each.node) if domain is None and value is None else 0
         ran = self.assigner.assign(self.gang.first(low)) if low else None
-        best = ran if isinstance(ran, Assignment) else None
-        high = len(members)
-        while high - low > 1:
-            middle = (low + high) // 2
-            found = self.assigner.assign(self.gang.first(middle), domain, value)
-            if isinstance(found, Assignment):
-                low, best = middle, found
-            else:
-                self._keep_undecided(found)
-                high = middle
-        return low, best
+        most, best, undecided = self.assigner.find_most(self.gang, low, domain, value)
+        self._keep_undecided(undecided)
+        return most, best or (ran if isinstance(ran, Assignment) else None)
 
     def _common(self, domain: str, value: AttributeValue | None) -> str:
         texts = [f"{self.gang.topology} {domain}"] if self.gang.topology else []
