@@ -35,7 +35,7 @@ from dra_operator.pods.placement import RunnableNodes
 from dra_operator.pods.pod_decision import PodDecider
 from dra_operator.pods.workloads import part
 from dra_operator.questions.answers import QuestionError
-from dra_operator.questions.gang_members import natural_order, read_match
+from dra_operator.questions.gang_members import find_common, natural_order, read_match
 
 GROUPS: Final = "PodGroup"
 MOST_MEMBERS: Final = 256
@@ -271,14 +271,8 @@ class Gangs:
 
     def _said(self, status: GangStatus, members: Sequence[MemberRecord], name: str) -> str:
         """Return what the pods of a gang, or its PodGroup, say by an annotation. Raises QuestionError."""
-        annotations = part(self._groups.get(status.key, {}), "metadata", "annotations")
-        texts = {
-            str(text) for text in (annotations.get(name), *[each.said.get(name) for each in members]) if text
-        }
-        if len(texts) > 1:
-            found = " and ".join(sorted(texts))
-            raise QuestionError(f"{status.title}: {name}: {found}: all its pods must say the same")
-        return texts.pop() if texts else ""
+        of_group = part(self._groups.get(status.key, {}), "metadata", "annotations")
+        return find_common(status.title, name, (of_group, *[each.said for each in members]))
 
     def _sort(self, status: GangStatus, members: Sequence[MemberRecord]) -> GangStatus:
         found: dict[str, list[MemberRecord]] = {}

@@ -260,22 +260,21 @@ def build_gang(
     subject: str, members: tuple[Member, ...], group: Mapping[str, Any] | None = None, topology: str = ""
 ) -> Gang:
     """Return a gang with what the annotations of its objects say. Raises QuestionError."""
-    found: dict[str, str] = {}
-    for body in (group or {}, *(each.pod.body for each in members)):
-        for name, text in part(body, "metadata", "annotations").items():
-            if (
-                name in (GANG_MATCH_ANNOTATION, GANG_TOPOLOGY_ANNOTATION)
-                and found.setdefault(name, text) != text
-            ):
-                raise QuestionError(
-                    f"{subject}: {name}: {found[name]} and {text}: all its pods must say the same"
-                )
-    return Gang(
-        subject,
-        members,
-        read_match(subject, found.get(GANG_MATCH_ANNOTATION, "")),
-        topology or found.get(GANG_TOPOLOGY_ANNOTATION, ""),
-    )
+    said = [
+        part(body, "metadata", "annotations") for body in (group or {}, *(each.pod.body for each in members))
+    ]
+    match = find_common(subject, GANG_MATCH_ANNOTATION, said)
+    of_pods = find_common(subject, GANG_TOPOLOGY_ANNOTATION, said)
+    return Gang(subject, members, read_match(subject, match), topology or of_pods)
+
+
+def find_common(subject: str, name: str, annotations: Iterable[Mapping[str, Any]]) -> str:
+    """Return what those objects of a gang say that have an annotation. Raises QuestionError if they differ."""
+    texts = {str(text) for each in annotations if (text := each.get(name))}
+    if len(texts) > 1:
+        found = " and ".join(sorted(texts))
+        raise QuestionError(f"{subject}: {name}: {found}: all its pods must say the same")
+    return texts.pop() if texts else ""
 
 
 def read_match(subject: str, text: str) -> GangMatch | None:
