@@ -18,7 +18,7 @@ KINDS = (
     POLICIES,
     *(f"/apis/dra-operator.io/v1alpha1/device{name}s" for name in ("reservation", "maintenance")),
 )
-_FENCE = MANIFESTS / "components" / "ownership" / "policy.yaml"
+FENCE = MANIFESTS / "components" / "ownership" / "policy.yaml"
 _ACCESS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 
@@ -52,23 +52,31 @@ def install_fence(plane: ControlPlane) -> None:
 
     Returns when the API server acts on them, if it has not been told to ask no policy.
     """
-    plane.kubectl("apply", f"--filename={_FENCE}")
+    plane.kubectl("apply", f"--filename={FENCE}", "--warnings-as-errors")
     if "ValidatingAdmissionPolicy" in plane.serving.without_admission:
         return
-    # A rule that the policies do not let pass.
-    probe = {
-        "metadata": {"name": "probe"},
-        "spec": {
+    tolerant = {
+        "name": "any",
+        "exactly": {"deviceClassName": "any", "tolerations": [{"key": OWNED_KEY, "operator": "Exists"}]},
+    }
+    # What two of the policies refuse: the API server may begin with one before the other.
+    probes = {
+        RULES: {
             "deviceSelector": {"driver": "example.com"},
             "taint": {"key": OWNED_KEY, "effect": "NoExecute"},
         },
+        "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims": {"devices": {"requests": [tolerant]}},
     }
-    plane.client.wait_for(
-        "/healthz",
-        lambda _: not plane.client.request("POST", f"{RULES}?dryRun=All", probe).ok,
-        seconds=30,
-        what="the fence",
-    )
+    for path, spec in probes.items():
+        probe = {"metadata": {"name": "probe"}, "spec": spec}
+        plane.client.wait_for(
+            "/healthz",
+            lambda _, path=path, probe=probe: (
+                not plane.client.request("POST", f"{path}?dryRun=All", probe).ok
+            ),
+            seconds=60,
+            what="the fence",
+        )
 
 
 def wait_rights_used(plane: ControlPlane, component: str) -> None:

@@ -33,8 +33,7 @@ from controlplane import (
     running_control_plane,
     running_full_control_plane,
 )
-from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
-from controlplane.ownership import put_up
+from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT, install_fence
 from dra_operator.cluster.credentials import load_access
 from dra_operator.cluster.session import ApiSession
 from holding_proxy import HoldingProxy
@@ -164,7 +163,7 @@ def fenced_plane(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -
     """
     with running_control_plane(programs, tmp_path_factory.mktemp("fenced")) as plane:
         install_access(plane)
-        put_up(plane)
+        install_fence(plane)
         yield plane
 
 

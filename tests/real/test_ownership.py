@@ -9,8 +9,7 @@ from controlplane import clear_cluster, fresh_namespace
 from controlplane import start_operator as start_operator_at
 from controlplane.fencing import ADMISSION, remove
 from controlplane.fleet import DRIVER, create_fleet
-from controlplane.manifests import NAMESPACE
-from controlplane.ownership import put_up
+from controlplane.manifests import NAMESPACE, install_fence
 from controlplane.scene import RESOURCE, Scene
 from dra_operator.api.names import OWNED_KEY, OWNED_POLICY
 from dra_operator.cluster.ownership_policy import policy_for_rules
@@ -145,7 +144,7 @@ def install_again(plane):
     """Delete policy and binding, and install them when the API server, which looks each second, has seen it."""
     remove(plane.client, OWNED_POLICY)
     time.sleep(3)
-    put_up(plane)
+    install_fence(plane)
 
 
 def fence_uid(scene):
@@ -191,4 +190,4 @@ def test_a_policy_for_somebody_else_is_named(fenced_fleet, start_fenced):
     assert status == 200
     assert f"system:serviceaccount:{NAMESPACE}:dra-operator" in notes
     let_go(fleet)
-    put_up(plane)
+    install_fence(plane)

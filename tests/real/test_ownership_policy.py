@@ -14,7 +14,7 @@ from controlplane.client import MERGE_PATCH
 from controlplane.fencing import ADMISSION, DRIVER, RULES, Fenced, install, installed, remove, rule
 from controlplane.fleet import DRIVER as FLEET
 from controlplane.fleet import create_fleet
-from controlplane.ownership import put_up
+from controlplane.manifests import install_fence
 from dra_operator.api.names import OWNED_KEY as KEY
 from dra_operator.api.names import OWNED_POLICY, OWNED_RULES_POLICY
 from dra_operator.cluster.ownership_policy import (
@@ -31,7 +31,7 @@ def without_policy_for_rules(fence):
     """Be without what keeps bad rules out inside the `with` block."""
     fence.client.delete(f"{ADMISSION}/validatingadmissionpolicybindings/{OWNED_RULES_POLICY}")
     yield
-    put_up(fence.scene.plane)
+    install_fence(fence.scene.plane)
 
 
 @pytest.fixture
@@ -262,7 +262,7 @@ def test_policy_that_was_deleted_and_created_again_is_blind_until_the_api_server
     fence.wait(lambda: fence.allocate("scheduler", ("node-1", "gpu-0")).status == 200)
     # The API server looks at policies each second.
     time.sleep(3)
-    put_up(fence.scene.plane)
+    install_fence(fence.scene.plane)
     fence.wait(lambda: fence.allocate("scheduler", ("node-1", "gpu-0")).status == 403)
     create_fleet(fence.client, nodes=2, devices=1)
     fence.scene.create_claim("waits", FLEET)

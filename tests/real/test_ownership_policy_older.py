@@ -5,7 +5,7 @@ import pytest
 from controlplane import Scene, fresh_namespace
 from controlplane.client import MERGE_PATCH
 from controlplane.fencing import DRIVER, Fenced, installed, remove
-from controlplane.ownership import POLICY_FILE
+from controlplane.manifests import FENCE
 from dra_operator.api.names import OWNED_POLICY, OWNED_RULES_POLICY
 from dra_operator.cluster.ownership_policy import OPERATOR, PoolsFence
 
@@ -20,7 +20,7 @@ def old(old_plane):
 
 def test_policy_for_pools_is_a_fence(old):
     """It needs no rules."""
-    old.scene.plane.kubectl("apply", "-f", str(POLICY_FILE.parent / "pools.yaml"), "--warnings-as-errors")
+    old.scene.plane.kubectl("apply", "-f", str(FENCE.parent / "pools.yaml"), "--warnings-as-errors")
     old.wait(lambda: old.allocate("scheduler", ("node-1", "gpu-0")).status == 403)
 
     pools = frozenset({(DRIVER, "node-1"), (DRIVER, "node-2")})
@@ -31,7 +31,7 @@ def test_policy_for_pools_is_a_fence(old):
 
 def test_policy_with_rules_as_parameters_refuses_every_write_to_a_status(old):
     """Also those that allocate nothing: the matching conditions are not asked."""
-    old.scene.plane.kubectl("apply", "-f", str(POLICY_FILE))
+    old.scene.plane.kubectl("apply", "-f", str(FENCE))
     old.scene.create_claim("claim", "any.example.com")
     path = f"{old.scene.claims}/claim/status"
 
