@@ -67,7 +67,7 @@ class Client:
         *,
         content_type: str = JSON,
         query: Mapping[str, str] | None = None,
-        seconds: float = 30,
+        seconds: float = 90,
     ) -> Answer:
         """Send one request and return the answer whatever it is; network faults are raised as they come."""
         status, content = self._ask(
@@ -125,7 +125,7 @@ class Client:
             connection.close()
 
     def wait_for(
-        self, path: str, condition: Callable[[Any], Any], *, seconds: float = 10, what: str = "the condition"
+        self, path: str, condition: Callable[[Any], Any], *, seconds: float = 90, what: str = "the condition"
     ) -> Any:
         """Read the object at `path` until `condition(object)` is true and return the object.
 

@@ -43,7 +43,7 @@ class Fenced:
 
     def wait(self, condition: Callable[[], bool]) -> None:
         """Wait until the API server has heard of what was written."""
-        self.client.wait_for("/healthz", lambda _: condition(), seconds=30, what="the fence")
+        self.client.wait_for("/healthz", lambda _: condition(), what="the fence")
 
     def allocate(
         self,

@@ -43,7 +43,7 @@ def install_kinds(plane: ControlPlane) -> None:
     """Apply the kinds of our own with the rights that they need, and wait until they are served."""
     plane.kubectl("apply", "-k", str(MANIFESTS.parent / "crds"), "--warnings-as-errors")
     for path in KINDS:
-        plane.client.wait_for(path, lambda found: found is not None, seconds=30, what="the kinds")
+        plane.client.wait_for(path, lambda found: found is not None, what="the kinds")
     install_component(plane, "allocation-policies")
 
 
@@ -74,7 +74,6 @@ def install_fence(plane: ControlPlane) -> None:
             lambda _, path=path, probe=probe: (
                 not plane.client.request("POST", f"{path}?dryRun=All", probe).ok
             ),
-            seconds=60,
             what="the fence",
         )
 

@@ -55,11 +55,11 @@ class OperatorProcess(Process):
             return self.http("/readyz")[0] == 200
         return False
 
-    def wait_ready(self, seconds: float = 30) -> None:
+    def wait_ready(self, seconds: float = 90) -> None:
         """Return once the operator is ready; raise with the end of its log if it ends or takes longer."""
         self.wait_until(self.ready, seconds=seconds)
 
-    def wait_unready(self, seconds: float = 30) -> None:
+    def wait_unready(self, seconds: float = 90) -> None:
         """Return once /readyz answers something else than 200."""
         self.wait_until(lambda: not self.ready(), seconds=seconds)
 

@@ -106,7 +106,7 @@ class ControlPlane:
             "--profiling=false",
             *self.serving.flags(),
         )
-        self._apiserver.wait_until(self.ready, seconds=90)
+        self._apiserver.wait_until(self.ready)
 
     def stop_apiserver(self) -> None:
         """End the API server as a crash would: every connection is cut. What etcd holds stays."""
@@ -178,7 +178,7 @@ class ControlPlane:
         self._wait_for_manager(self._start_controller_manager(*flags))
 
     def _wait_for_manager(self, manager: Process) -> None:
-        manager.wait_until(lambda: _answers_tls(self._ports["manager"].number, "/healthz"), seconds=90)
+        manager.wait_until(lambda: _answers_tls(self._ports["manager"].number, "/healthz"))
 
     def _start_controller_manager(self, *flags: str) -> Process:
         files = self._certificates
@@ -221,7 +221,7 @@ class ControlPlane:
             f"--secure-port={self._ports['scheduler'].number}",
             f"--cert-dir={self.directory / 'scheduler'}",
         )
-        scheduler.wait_until(lambda: _answers_tls(self._ports["scheduler"].number, "/readyz"), seconds=90)
+        scheduler.wait_until(lambda: _answers_tls(self._ports["scheduler"].number, "/readyz"))
         return scheduler
 
     def stop_scheduler(self, scheduler: Process) -> None:
@@ -359,7 +359,7 @@ class ControlPlane:
             "--unsafe-no-fsync=true",
             "--log-level=warn",
         )
-        etcd.wait_until(lambda: _answers(self._ports["etcd"].number, "/readyz"), seconds=30)
+        etcd.wait_until(lambda: _answers(self._ports["etcd"].number, "/readyz"))
 
     def _stop_etcd(self) -> None:
         (etcd,) = (process for process in self._processes if process.name == "etcd")

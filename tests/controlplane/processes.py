@@ -112,7 +112,7 @@ class Process:
         """All that the program has written so far."""
         return self.log.read_text(errors="replace")
 
-    def wait_until(self, ready: Callable[[], bool], *, seconds: float) -> None:
+    def wait_until(self, ready: Callable[[], bool], *, seconds: float = 90) -> None:
         """Return once `ready()` is true; raise `ProcessDiedError` if the program ends first.
 
         Raises `TimeoutError` when `seconds` are over.

@@ -83,11 +83,11 @@ class Scene:
         items: list[Claim] = self.client.get(self.claims)["items"]
         return items
 
-    def wait_allocated(self, name: str, *, seconds: float = 30) -> Claim:
+    def wait_allocated(self, name: str, *, seconds: float = 90) -> Claim:
         """Wait until a claim is allocated and return it."""
         return self._wait(name, lambda claim: bool(allocation(claim)), seconds, "an allocation")
 
-    def wait_pending(self, name: str, text: str = "", *, seconds: float = 30) -> str:
+    def wait_pending(self, name: str, text: str = "", *, seconds: float = 90) -> str:
         """Wait until a claim says that it is pending, with `text` in what it says, and return that."""
         claim = self._wait(
             name,
@@ -97,7 +97,7 @@ class Scene:
         )
         return annotations(claim)[PENDING]
 
-    def wait_gone(self, name: str, *, seconds: float = 30) -> None:
+    def wait_gone(self, name: str, *, seconds: float = 90) -> None:
         """Wait until a claim does not exist any more."""
         self.client.wait_for(
             f"{self.claims}/{name}", lambda claim: claim is None, seconds=seconds, what="the end of the claim"
@@ -112,7 +112,7 @@ class Scene:
             if event["involvedObject"]["kind"] == kind and event["involvedObject"]["name"] == name
         ]
 
-    def wait_event(self, name: str, reason: str, *, seconds: float = 30) -> dict[str, Any]:
+    def wait_event(self, name: str, reason: str, *, seconds: float = 90) -> dict[str, Any]:
         """Wait until a claim has an Event with a reason and return it."""
 
         def found() -> list[dict[str, Any]]:

@@ -48,7 +48,7 @@ class SharedOperator:
             return
         process = self._process
         try:
-            process.wait_until(lambda: knows_nothing(process), seconds=30)
+            process.wait_until(lambda: knows_nothing(process))
         except BaseException:
             self.stop()
             raise

@@ -84,9 +84,7 @@ class PolicyInstallation(Installation):
 
     def wait_kinds_gone(self):
         """Wait until the kinds are not served any more, and install them again for the next test."""
-        self.plane.client.wait_for(
-            POLICIES, lambda found: found is None, seconds=60, what="the end of the kinds"
-        )
+        self.plane.client.wait_for(POLICIES, lambda found: found is None, what="the end of the kinds")
         install_kinds(self.plane)
 
     def wait_events(self, name, said):
@@ -111,7 +109,7 @@ class PolicyInstallation(Installation):
     def wait_gone(self, name):
         """Wait until a policy and its rules are gone."""
         path = f"{POLICIES}/{name}"
-        self.plane.client.wait_for(path, lambda found: found is None, seconds=60, what=f"the end of {name}")
+        self.plane.client.wait_for(path, lambda found: found is None, what=f"the end of {name}")
 
 
 @pytest.fixture
@@ -139,7 +137,7 @@ def test_devices_are_allocated_kept_while_claims_hold_them_and_given_back(instal
     installed.apply("gpus", {"driver": installed.driver})
     installed.wait_condition("gpus", "Settled", "True")
     installed.wait_condition("gpus", "Fenced", "True")
-    installed.scene.wait_allocated("example-resource-claim", seconds=30)
+    installed.scene.wait_allocated("example-resource-claim")
     (rule,) = installed.rules()
     assert "dra-operator.io/allocation-policy" in rule["metadata"]["finalizers"]
 
@@ -160,7 +158,7 @@ def test_devices_in_use_are_given_back_on_demand(installed):
     installed.scene.apply("walkthrough/3-claim.yaml")
     installed.start()
     installed.apply("training", {"driver": installed.driver})
-    installed.scene.wait_allocated("example-resource-claim", seconds=60)
+    installed.scene.wait_allocated("example-resource-claim")
     installed.plane.client.delete(f"{POLICIES}/training")
     installed.wait_condition("training", "Releasing", "True")
 
@@ -232,7 +230,7 @@ def test_orphaned_rules_go_on_and_lose_our_finalizer(installed):
     installed.plane.kubectl("delete", "allocationpolicy", "orphaning", "--cascade=orphan", "--wait=false")
 
     installed.plane.client.wait_for(
-        f"{POLICIES}/orphaning", lambda found: found is None, seconds=60, what="the end of the policy"
+        f"{POLICIES}/orphaning", lambda found: found is None, what="the end of the policy"
     )
     left = installed.plane.client.wait_for(
         path,
@@ -242,7 +240,7 @@ def test_orphaned_rules_go_on_and_lose_our_finalizer(installed):
     )
     assert "deletionTimestamp" not in left["metadata"]
     installed.plane.client.delete(path)
-    installed.plane.client.wait_for(path, lambda found: found is None, seconds=60, what="the end of the rule")
+    installed.plane.client.wait_for(path, lambda found: found is None, what="the end of the rule")
 
 
 def test_uninstall_in_order_leaves_nothing(installed):

@@ -24,7 +24,6 @@ def agent(control_plane):
     control_plane.client.wait_for(
         "/healthz",
         lambda _: client.request("POST", f"{SLICES}?dryRun=All", a_slice(nodes[ELSEWHERE])).status == 403,
-        seconds=60,
         what="the policy",
     )
     yield client, nodes

@@ -38,14 +38,14 @@ def broken(owned):
     """
     scene, operator = owned
     scene.create_claim("ours", CLASS)
-    held = allocation(scene.wait_allocated("ours", seconds=30))
+    held = allocation(scene.wait_allocated("ours"))
     scene.create_claim("theirs", CLASS, labels={"dra-operator.io/allocate": "false"})
     scene.client.patch(f"{scene.claims}/theirs", {"metadata": {"finalizers": [FINALIZER]}})
     passed = scene.plane.client_for(SERVICE_ACCOUNT, NAMESPACE)
     passed.patch(f"{scene.claims}/theirs/status", {"status": {"allocation": held}})
     scene.create_user("theirs")
     pod = f"/api/v1/namespaces/{scene.namespace}/pods/user"
-    scene.client.wait_for(pod, lambda found: found["spec"].get("nodeName"), seconds=30, what="a node")
+    scene.client.wait_for(pod, lambda found: found["spec"].get("nodeName"), what="a node")
     return scene, operator
 
 
@@ -74,10 +74,10 @@ def test_two_holders_are_told_and_left_alone(broken):
     assert devices(scene.claim("ours")) == devices(scene.claim("theirs"))
 
     for name in ("ours", "theirs"):
-        event = scene.wait_event(name, REASON, seconds=30)
+        event = scene.wait_event(name, REASON)
         assert event["type"] == "Warning"
         assert event["source"]["component"] == "dra-operator"
-    operator.wait_until(lambda: collisions(operator) == 1, seconds=30)
+    operator.wait_until(lambda: collisions(operator) == 1)
 
     names = ("ours", "theirs")
     before = [scene.claim(name)["metadata"]["resourceVersion"] for name in names]
@@ -93,8 +93,8 @@ def test_other_claims_wait_until_nobody_else_has_allocated_for_a_while(broken):
     """A third claim gets another device then; meanwhile the operator says why it waits."""
     scene, operator = broken
     scene.create_claim("third", CLASS)
-    operator.wait_until(lambda: "somebody else has allocated" in operator.http("/readyz")[1], seconds=30)
+    operator.wait_until(lambda: "somebody else has allocated" in operator.http("/readyz")[1])
     assert "status" not in scene.claim("third") or "allocation" not in scene.claim("third")["status"]
 
-    third = scene.wait_allocated("third", seconds=30)
+    third = scene.wait_allocated("third")
     assert set(devices(third)).isdisjoint(devices(scene.claim("ours")))

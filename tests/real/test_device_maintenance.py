@@ -34,7 +34,7 @@ def plane(programs, tmp_path_factory):
     """Return a full control plane with the kind, its rights, its policy and the confinement."""
     with running_full_control_plane(programs, tmp_path_factory.mktemp("maintenance")) as started:
         started.kubectl("apply", "-k", str(ROOT / "crds/device-maintenance"), "--warnings-as-errors")
-        started.client.wait_for(KIND, lambda found: found is not None, seconds=30, what="the kind")
+        started.client.wait_for(KIND, lambda found: found is not None, what="the kind")
         install_access(started)
         install_component(started, "device-maintenance")
         for each in ("confinement", "device-maintenance"):
@@ -116,7 +116,6 @@ class MaintenanceInstallation(Installation):
         self.client.wait_for(
             f"/apis/policy/v1/{where}/poddisruptionbudgets/budget",
             lambda found: found.get("status", {}).get("currentHealthy") == 3,
-            seconds=60,
             what="three healthy pods",
         )
 
@@ -133,7 +132,6 @@ class MaintenanceInstallation(Installation):
         listed = self.client.wait_for(
             self.pods,
             lambda found: sum(bool(each["spec"].get("nodeName")) for each in found["items"]) == count,
-            seconds=90,
             what=f"{count} pods with a node",
         )
         status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -193,7 +191,7 @@ class MaintenanceInstallation(Installation):
             ]
             return {*reasons} <= {each["reason"] for each in about}
 
-        self.client.wait_for("/api/v1/events", are_there, seconds=60, what=f"Events {reasons}")
+        self.client.wait_for("/api/v1/events", are_there, what=f"Events {reasons}")
 
     def tainted(self):
         """Return which devices have a rule."""
@@ -203,7 +201,7 @@ class MaintenanceInstallation(Installation):
         """Delete a maintenance, and wait until it and its rules are gone."""
         self.client.delete(f"{KIND}/{name}")
         gone = f"the end of {name}"
-        self.client.wait_for(f"{KIND}/{name}", lambda found: found is None, seconds=90, what=gone)
+        self.client.wait_for(f"{KIND}/{name}", lambda found: found is None, what=gone)
 
 
 @pytest.fixture
@@ -245,9 +243,7 @@ def test_one_card_is_emptied_worked_on_and_put_back(installed):
     (preview,) = [each for each in found["status"]["conditions"] if each["type"] == "Previewed"]
     assert re.match("2 devices, held by claims .*; 0 of 2 would get other devices, not ", preview["message"])
     assert installed.tainted() == [f"{card}-a", f"{card}-b"]
-    installed.client.wait_for(
-        f"{installed.pods}/extended", lambda found: found is None, seconds=60, what="the eviction"
-    )
+    installed.client.wait_for(f"{installed.pods}/extended", lambda found: found is None, what="the eviction")
     installed.start()
     installed.allow_one()
     found = installed.wait_condition("SafeToWork", "True", f"{NODE}/{card}")
@@ -334,7 +330,6 @@ def test_what_is_left_to_people_is_named_and_rules_are_restored(installed):
     installed.client.wait_for(
         f"{RULES}/{rule['name']}",
         lambda found: found is not None and found["metadata"]["uid"] != rule["uid"],
-        seconds=60,
         what="the rule",
     )
     assert installed.client.get(f"{installed.pods}/user")["spec"]["nodeName"] == NODE

@@ -39,7 +39,7 @@ def plane(programs, tmp_path_factory):
         started.kubectl("apply", "-k", str(CRDS), "--warnings-as-errors")
         for plural in ("allocationpolicies", "devicereservations"):
             path = f"{API}/{plural}"
-            started.client.wait_for(path, lambda found: found is not None, seconds=30, what=plural)
+            started.client.wait_for(path, lambda found: found is not None, what=plural)
         install_access(started)
         for component in ("allocation-policies", "device-reservations"):
             install_component(started, component)
@@ -107,9 +107,7 @@ class ReservationInstallation(Installation):
     def wait_bound(self, name):
         """Wait until a pod has a node, and its claim is reserved for it."""
         path = f"{self.pods}/{name}"
-        self.client.wait_for(
-            path, lambda pod: pod["spec"].get("nodeName"), seconds=60, what=f"node of {name}"
-        )
+        self.client.wait_for(path, lambda pod: pod["spec"].get("nodeName"), what=f"node of {name}")
 
     def users(self, claim):
         """Return for whom a claim is reserved, by resource and name."""
@@ -122,7 +120,6 @@ class ReservationInstallation(Installation):
         self.client.wait_for(
             f"{self.scene.claims}/{claim}",
             lambda _found: sorted(self.users(claim)) == wanted,
-            seconds=60,
             what=f"{claim} reserved for {wanted}",
         )
 
@@ -156,11 +153,11 @@ def installed(plane, tmp_path):
             for each in plane.client.get(found.path)["items"]:
                 gone = f"{found.path}/{each['metadata']['name']}"
                 plane.client.delete(gone)
-                plane.client.wait_for(gone, lambda body: body is None, seconds=60, what=f"the end of {gone}")
+                plane.client.wait_for(gone, lambda body: body is None, what=f"the end of {gone}")
             assert found.scene.all_claims() == []
             plane.client.delete(f"{API}/allocationpolicies/gpus")
             path = f"{API}/allocationpolicies/gpus"
-            plane.client.wait_for(path, lambda body: body is None, seconds=60, what="the end of the policy")
+            plane.client.wait_for(path, lambda body: body is None, what="the end of the policy")
             for each in found.operators:
                 each.stop()
 
@@ -196,7 +193,7 @@ def test_reservation_survives_pods_in_turn_and_restarts(installed):
     installed.client.patch(f"{path}/status", {"status": {"reservedFor": others}})
     installed.client.delete(f"{installed.pods}/fourth")
     taken = "devices that kube-controller-manager takes"
-    installed.client.wait_for(path, lambda claim: not allocation(claim), seconds=60, what=taken)
+    installed.client.wait_for(path, lambda claim: not allocation(claim), what=taken)
     installed.start()
     installed.wait_phase("Ready")
 
@@ -216,7 +213,6 @@ def test_at_its_end_running_pods_go_on_and_no_new_one_starts(installed):
     claim = installed.client.wait_for(
         f"{installed.scene.claims}/training-0",
         lambda found: found["metadata"].get("deletionTimestamp"),
-        seconds=30,
         what="the deletion of the claim",
     )
     assert devices(claim)
@@ -279,11 +275,9 @@ def test_what_is_left_behind_goes_by_the_patches_of_the_page(installed):
     installed.client.delete(f"{installed.path}/training")
     run("devicereservation", "training")
     path = f"{installed.scene.claims}/training-0"
-    installed.client.wait_for(
-        path, lambda found: found["metadata"].get("deletionTimestamp"), seconds=60, what="deletion"
-    )
+    installed.client.wait_for(path, lambda found: found["metadata"].get("deletionTimestamp"), what="deletion")
     run("resourceclaim", "training-0")
-    installed.scene.wait_gone("training-0", seconds=60)
+    installed.scene.wait_gone("training-0")
     installed.start()
 
 
@@ -387,6 +381,6 @@ def test_each_right_of_the_component_is_used(installed):
     assert "dra-operator.io/kopf" not in json.dumps(installed.scene.all_claims())
     path = f"{installed.path}/training"
     installed.client.delete(path)
-    installed.client.wait_for(path, lambda body: body is None, seconds=90, what="the end")
+    installed.client.wait_for(path, lambda body: body is None, what="the end")
 
     wait_rights_used(installed.plane, "device-reservations")

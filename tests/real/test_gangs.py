@@ -103,7 +103,7 @@ def create_group(scene, at_least):
 def wait_pods(scene, condition, what):
     """Wait until a condition is true of the pods of a namespace, and return them by name."""
     path = f"/api/v1/namespaces/{scene.namespace}/pods"
-    found = scene.client.wait_for(path, lambda found: condition(found["items"]), seconds=60, what=what)
+    found = scene.client.wait_for(path, lambda found: condition(found["items"]), what=what)
     return {pod["metadata"]["name"]: pod for pod in found["items"]}
 
 
@@ -184,7 +184,7 @@ def test_both_are_bound_with_a_half_each(gates, run_full_operator, made_by):
         create_group(gates, 2)
     group, annotations = ("gang", {}) if made_by == "PodGroup" else ("", GANG)
     create_pod(gates, "p0", group, is_gated=True, annotations=annotations)
-    gates.client.wait_for(gates.claims, lambda found: found["items"], seconds=60, what="the claim of p0")
+    gates.client.wait_for(gates.claims, lambda found: found["items"], what="the claim of p0")
     time.sleep(2)
     assert not any(map(allocation, gates.all_claims()))
 
@@ -220,7 +220,7 @@ def wait_event(scene, name, text):
         return [each for each in of_pod if text in each["message"]]
 
     path = f"/api/v1/namespaces/{scene.namespace}/events"
-    found = scene.client.wait_for(path, lambda found: bool(find(found)), seconds=60, what=f"{text} of {name}")
+    found = scene.client.wait_for(path, lambda found: bool(find(found)), what=f"{text} of {name}")
     return find(found)[0]
 
 
@@ -233,7 +233,7 @@ def test_a_pod_that_took_the_node_meanwhile_breaks_no_gang_in_silence(gates, run
     for name in ("p0", "p1"):
         create_pod(gates, name, is_gated=True, template="part-2", cpu="5", annotations=GANG)
     gates.client.wait_for(
-        gates.claims, lambda found: any(map(allocation, found["items"])), seconds=60, what="an allocation"
+        gates.claims, lambda found: any(map(allocation, found["items"])), what="an allocation"
     )
     spec = {
         "nodeName": "node-2",

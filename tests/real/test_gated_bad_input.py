@@ -62,7 +62,7 @@ class Namespace:
 
     def wait(self, name, condition, what):
         """Wait until a condition is true of a pod, and return it."""
-        return self.client.wait_for(f"{self.pods}/{name}", condition, seconds=40, what=f"{what} of {name}")
+        return self.client.wait_for(f"{self.pods}/{name}", condition, what=f"{what} of {name}")
 
     def wait_bound(self, name):
         """Wait until a pod has a node, and return that."""
@@ -85,7 +85,7 @@ class Namespace:
             ]
 
         path = f"/api/v1/namespaces/{self.scene.namespace}/events"
-        return texts(self.client.wait_for(path, texts, seconds=40, what=f"the Event of {name}"))[0]
+        return texts(self.client.wait_for(path, texts, what=f"the Event of {name}"))[0]
 
     def add_label(self, node):
         """Have gated pods go to a node."""
@@ -104,7 +104,7 @@ class Namespace:
             )
             return not answer.ok or answer.body["spec"].get("schedulingGates")
 
-        self.client.wait_for(path, is_put_back, seconds=30, what="the policy")
+        self.client.wait_for(path, is_put_back, what="the policy")
         self.client.delete(f"{path}?gracePeriodSeconds=0")
 
     def leave_gates(self):

@@ -83,9 +83,7 @@ def create_job(scene, count, parallelism=None):
 def wait_pods(scene, condition, what):
     """Wait until a condition is true of the pods of a namespace."""
     path = f"/api/v1/namespaces/{scene.namespace}/pods"
-    return scene.client.wait_for(path, lambda found: condition(found["items"]), seconds=60, what=what)[
-        "items"
-    ]
+    return scene.client.wait_for(path, lambda found: condition(found["items"]), what=what)["items"]
 
 
 def test_job_of_gated_pods_is_bound_where_its_devices_are(fleet, run_full_operator):

@@ -100,7 +100,6 @@ def wait_bound(scene, *names):
         scene.client.wait_for(
             f"{pods_of(scene)}/{name}",
             lambda found: found["spec"].get("nodeName"),
-            seconds=60,
             what=f"{name} bound",
         )
 
@@ -116,7 +115,7 @@ def wait_event(scene, name, reason):
         ]
 
     path = f"/api/v1/namespaces/{scene.namespace}/events"
-    return found(scene.client.wait_for(path, found, seconds=60, what=f"{reason} of {name}"))[0]
+    return found(scene.client.wait_for(path, found, what=f"{reason} of {name}"))[0]
 
 
 def test_job_runs_without_any_change_and_with_no_other_rights(
@@ -134,7 +133,6 @@ def test_job_runs_without_any_change_and_with_no_other_rights(
         bound = managed.client.wait_for(
             pods_of(managed),
             lambda found: sum(bool(pod["spec"].get("nodeName")) for pod in found["items"]) == 2,
-            seconds=60,
             what="the pods of the Job bound",
         )
         assert [pod["metadata"]["name"] for pod in bound["items"] if not pod["spec"].get("nodeName")] == [

@@ -226,7 +226,6 @@ def test_api_server_finds_no_fault_with_the_expressions(full_scene):
         found = full_scene.client.wait_for(
             f"{ADMISSION}/validatingadmissionpolicies/{policy['metadata']['name']}",
             lambda policy: (policy.get("status") or {}).get("observedGeneration"),
-            seconds=60,
         )
         assert (found["status"].get("typeChecking") or {}).get("expressionWarnings", []) == []
     finally:

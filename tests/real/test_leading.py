@@ -29,23 +29,21 @@ def test_the_one_that_stops_hands_over_to_the_one_that_stands_by(scene, start):
     scene.create_claim("early", DRIVER)
     scene.wait_allocated("early")
     second = start("second")
-    second.wait_until(
-        lambda: second.ready() and "standing by: first" in second.http("/leaderz")[1], seconds=40
-    )
+    second.wait_until(lambda: second.ready() and "standing by: first" in second.http("/leaderz")[1])
 
     assert first.stop() == 0
     scene.create_claim("late", DRIVER)
 
     assert devices(scene.wait_allocated("late")) == ["node-000/dev-1"]
     assert scene.client.get(LEASE)["spec"]["holderIdentity"] == "second"
-    second.wait_until(lambda: second.http("/leaderz") == (200, "ok\n"), seconds=30)
+    second.wait_until(lambda: second.http("/leaderz") == (200, "ok\n"))
 
     def is_described():
         """Whether the Event is there: those about claims may go first."""
         described = scene.plane.kubectl("describe", "lease", "dra-operator", f"--namespace={NAMESPACE}")
         return re.search(r"Normal +LeaderElection .* dra-operator +second became leader", described)
 
-    second.wait_until(is_described, seconds=30)
+    second.wait_until(is_described)
 
 
 async def test_one_that_was_frozen_gives_no_device_twice(scene, start, proxy, through_proxy):

@@ -55,7 +55,7 @@ def test_token_that_is_refused_is_read_again(access, scene, start_operator, tmp_
     # The API server knows for ten seconds that a token was good.
     time.sleep(12)
     scene.create_claim("second", DRIVER)
-    scene.wait_allocated("second", seconds=60)
+    scene.wait_allocated("second")
 
     operator.wait_ready()
     client.delete(f"{SECRETS}/second")

@@ -60,7 +60,7 @@ class Fleet:
 
     def wait_pod(self, name, condition, what):
         """Wait for something of a pod."""
-        return self.client.wait_for(f"{self.pods}/{name}", condition, seconds=60, what=f"{what} of {name}")
+        return self.client.wait_for(f"{self.pods}/{name}", condition, what=f"{what} of {name}")
 
     def start(self, explain):
         """Start an operator; the one before is killed."""
@@ -136,7 +136,7 @@ class Fleet:
         )
         assert not pod["spec"].get("nodeName")
         path = f"{self.scene.claims}/{self.claim()['metadata']['name']}"
-        self.client.wait_for(path, lambda claim: not allocation(claim), seconds=30, what="no allocation")
+        self.client.wait_for(path, lambda claim: not allocation(claim), what="no allocation")
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_pod_that_lost_its_node_is_told_and_counted(fleet, how, explain, is_kill
     if is_killed:
         fleet.start(explain)
 
-    fleet.client.wait_for("/healthz", lambda _: fleet.told("lost"), seconds=30, what="the Event")
+    fleet.client.wait_for("/healthz", lambda _: fleet.told("lost"), what="the Event")
     told = fleet.told("lost")
     assert set(told) == {"HandedBack"}
     assert told["HandedBack"].startswith("handed back: 0/2 nodes are available: ")
@@ -194,7 +194,7 @@ def test_pod_that_lost_its_node_is_told_and_counted(fleet, how, explain, is_kill
     assert (NEVER_PLACED in told["HandedBack"]) is (how != "cordon")
     path = f"{fleet.scene.claims}/{fleet.claim()['metadata']['name']}"
     claim = fleet.client.wait_for(
-        path, lambda claim: "dra-operator.io/pending" in annotations(claim), seconds=40, what="the annotation"
+        path, lambda claim: "dra-operator.io/pending" in annotations(claim), what="the annotation"
     )
     assert annotations(claim)["dra-operator.io/pending"].startswith("handed back: 0/2 nodes")
     counted = "dra_operator_handed_back_pods_total"  # an operator that was started since counts the pod a while later
@@ -207,16 +207,14 @@ def test_pod_that_lost_its_node_is_told_and_counted(fleet, how, explain, is_kill
         lambda _: (
             fleet.metric(counted) == fleet.metric(gauge) == 1 and 0 < time.time() - fleet.metric(since) < 150
         ),
-        seconds=30,
         what="the count",
     )
 
     fleet.client.delete(f"{fleet.pods}/lost?gracePeriodSeconds=0")
-    fleet.client.wait_for(path, lambda claim: claim is None, seconds=30, what="the end of the claim")
+    fleet.client.wait_for(path, lambda claim: claim is None, what="the end of the claim")
     fleet.client.wait_for(
         "/healthz",
         lambda _: fleet.metric("dra_operator_let_go_since_timestamp_seconds") == 0,
-        seconds=30,
         what="the end of the alert",
     )
 

@@ -81,7 +81,7 @@ def test_replicas_of_an_update_are_on_different_nodes(full_scene):
     """The last pod of the old version does not count, or both new ones would be on the node that has more room."""
     full_scene.apply("nodes.yaml")
     namespace = f"/api/v1/namespaces/{full_scene.namespace}"
-    full_scene.client.wait_for(f"{namespace}/serviceaccounts/default", bool, seconds=30)
+    full_scene.client.wait_for(f"{namespace}/serviceaccounts/default", bool)
     (deployment,) = [found for found in rendered(full_scene.plane) if found["kind"] == "Deployment"]
     template = deployment["spec"]["template"]
     labels, spreading = template["metadata"]["labels"], template["spec"]["topologySpreadConstraints"]
@@ -98,7 +98,7 @@ def test_replicas_of_an_update_are_on_different_nodes(full_scene):
     start("newest", "2")
 
     path = f"{namespace}/pods/newest"
-    pod = full_scene.client.wait_for(path, lambda found: found["spec"].get("nodeName"), seconds=30)
+    pod = full_scene.client.wait_for(path, lambda found: found["spec"].get("nodeName"))
     assert pod["spec"]["nodeName"] == "node-2"
 
 

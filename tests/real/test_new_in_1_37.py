@@ -97,7 +97,7 @@ def test_a_claim_keeps_what_is_new(scene, operator):
 
     client.create(f"{RESOURCE}/deviceclasses", {"metadata": {"name": DRIVER}, "spec": {}})
 
-    claim = scene.wait_allocated("new", seconds=40)
+    claim = scene.wait_allocated("new")
     assert claim["spec"] == created["spec"]
     assert b'{"b": 2, "a": 1.0}' in client.bytes_of(f"{scene.claims}/new")
     (result,) = allocation(claim)["devices"]["results"]

@@ -72,7 +72,7 @@ class Run:
             path = f"{self.path}/persistentvolumeclaims"
             self.client.create(path, {"metadata": {"name": name}, "spec": claim})
             bound = self.client.wait_for(
-                f"{path}/{name}", lambda found: found["status"].get("phase") == "Bound", seconds=30
+                f"{path}/{name}", lambda found: found["status"].get("phase") == "Bound"
             )
             self.cluster.put("PersistentVolumeClaim", bound)
             self.cluster.put(

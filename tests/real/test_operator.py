@@ -64,7 +64,7 @@ class TestDeletion:
         for number in range(DEVICES + 1):
             fleet.create_claim(f"claim-{number:02}", DRIVER)
         last = f"claim-{DEVICES:02}"
-        fleet.wait_pending(last, seconds=30)
+        fleet.wait_pending(last)
         freed = devices(fleet.claim("claim-00"))
 
         fleet.delete_claim("claim-00")
@@ -159,7 +159,7 @@ class TestStopping:
         """A second operator finds the reason already told and repeats neither Event nor annotation."""
         first = start_operator()
         scene.create_claim("waits", "absent.example.com")
-        text = scene.wait_pending("waits", seconds=30)
+        text = scene.wait_pending("waits")
         event = scene.wait_event("waits", "ClassNotFound")
         version = scene.claim("waits")["metadata"]["resourceVersion"]
         first.stop()
@@ -182,13 +182,13 @@ class TestOutage:
         fleet.create_claim("early", DRIVER)
         with control_plane.outage():
             operator = start_operator(kubeconfig=access)
-            operator.wait_until(lambda: operator.url is not None, seconds=40)
+            operator.wait_until(lambda: operator.url is not None)
             assert operator.http("/healthz")[0] == 200
             status, why = operator.http("/readyz")
             assert status == 503
             assert "API server" in why
 
-        fleet.wait_allocated("early", seconds=60)
+        fleet.wait_allocated("early")
         operator.wait_ready()
 
     def test_outage_is_survived(self, control_plane, fleet, operator):
@@ -200,7 +200,7 @@ class TestOutage:
             assert operator.http("/healthz")[0] == 200
         fleet.create_claim("after", DRIVER)
 
-        fleet.wait_allocated("after", seconds=60)
+        fleet.wait_allocated("after")
         operator.wait_ready()
         assert_each_device_once(fleet)
         assert operator.exit_code is None
@@ -218,9 +218,7 @@ class TestCollision:
 
         assert "theirs" in fleet.wait_event("ours", "DeviceAllocatedTwice")["message"]
         assert "ours" in fleet.wait_event("theirs", "DeviceAllocatedTwice")["message"]
-        operator.wait_until(
-            lambda: "dra_operator_device_collisions 1.0" in operator.http("/metrics")[1], seconds=30
-        )
+        operator.wait_until(lambda: "dra_operator_device_collisions 1.0" in operator.http("/metrics")[1])
         versions = [fleet.claim(name)["metadata"]["resourceVersion"] for name in ("ours", "theirs")]
         fleet.create_claim("next", DRIVER)
         assert devices(fleet.wait_allocated("next")) != devices(fleet.claim("ours"))
@@ -241,11 +239,9 @@ class TestBrokenAllocation:
 
         assert "node node-000 is gone" in scene.wait_event("ours", "AllocationBroken")["message"]
         claim = f"{scene.claims}/ours"
-        scene.client.wait_for(claim, is_broken, seconds=30, what="the annotation")
+        scene.client.wait_for(claim, is_broken, what="the annotation")
         create_node(scene.client, "node-000")
-        scene.client.wait_for(
-            claim, lambda claim: not is_broken(claim), seconds=30, what="the end of the annotation"
-        )
+        scene.client.wait_for(claim, lambda claim: not is_broken(claim), what="the end of the annotation")
 
 
 def is_broken(claim):

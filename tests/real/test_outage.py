@@ -11,7 +11,7 @@ def test_an_outage_and_its_end_are_few_lines_of_the_log(control_plane, operator)
         told = [line["event"] for line in operator.lines() if "kinds" in line]
         return not told or told[-1] == "watching again"
 
-    operator.wait_until(is_over, seconds=30)
+    operator.wait_until(is_over)
     earlier, begun = len(operator.lines()), time.monotonic()
     with control_plane.outage():
         time.sleep(5)
@@ -23,7 +23,7 @@ def test_an_outage_and_its_end_are_few_lines_of_the_log(control_plane, operator)
         return sorted(kind for line in found for kind in line["kinds"].split(", "))
 
     # Few lines, one each as a rule: a look may fall into the moment in which connections are cut, or come back.
-    operator.wait_until(lambda: len(kinds("watching again")) >= 7, seconds=60)
+    operator.wait_until(lambda: len(kinds("watching again")) >= 7)
     told = [line for line in operator.lines()[earlier:] if "kinds" in line]
     assert len({*kinds("watching again")}) == 7
     assert kinds("watch interrupted") == kinds("watching again")

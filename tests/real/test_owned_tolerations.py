@@ -123,10 +123,10 @@ def test_with_the_parameter_off_who_creates_is_warned(scene):
     }
     scene.client.patch(path, {"spec": {"validationActions": ["Warn"]}})
     try:
-        scene.client.wait_for("/healthz", lambda _: create(scene, exactly(ANY)).status == 201, seconds=30)
+        scene.client.wait_for("/healthz", lambda _: create(scene, exactly(ANY)).status == 201)
         arguments = ("create", "-f", "-", "--dry-run=server", "--warnings-as-errors")
         with pytest.raises(KubectlError, match=r"Warning: .* request one tolerates the taint"):
             scene.plane.kubectl(*arguments, input=json.dumps(body))
     finally:
         scene.client.patch(path, {"spec": {"validationActions": ["Deny"]}})
-        scene.client.wait_for("/healthz", lambda _: create(scene, exactly(ANY)).status == 403, seconds=30)
+        scene.client.wait_for("/healthz", lambda _: create(scene, exactly(ANY)).status == 403)

@@ -69,7 +69,7 @@ def let_go(scene):
     """Delete all rules and wait until the operator has let them go."""
     for item in scene.client.get(RULES)["items"]:
         scene.client.delete(f"{RULES}/{item['metadata']['name']}")
-    scene.client.wait_for(RULES, lambda found: not found["items"], seconds=30)
+    scene.client.wait_for(RULES, lambda found: not found["items"])
 
 
 def test_with_the_policy_owned_devices_are_used_after_their_time(fenced_fleet, start_fenced):
@@ -88,9 +88,9 @@ def test_with_the_policy_owned_devices_are_used_after_their_time(fenced_fleet, s
     text = fleet.wait_pending("three")
     assert "2 not owned by this operator" in text
     assert "; an admin takes the devices for the operator)" in text
-    fleet.client.wait_for("/healthz", lambda _: operator.http("/readyz") == (200, "ok\n"), seconds=40)
+    fleet.client.wait_for("/healthz", lambda _: operator.http("/readyz") == (200, "ok\n"))
     rule = fleet.client.wait_for(
-        f"{RULES}/own", lambda rule: "annotations" in rule["metadata"], seconds=30, what="the mark"
+        f"{RULES}/own", lambda rule: "annotations" in rule["metadata"], what="the mark"
     )["metadata"]
     assert (rule["finalizers"], rule["annotations"]) == (
         [OWNED_KEY],
@@ -120,23 +120,21 @@ def test_a_policy_that_was_installed_again_is_believed_after_a_restart_of_the_ap
         lambda _: (
             "does not protect devices of DeviceTaintRule own: kube-apiserver" in operator.http("/readyz")[1]
         ),
-        seconds=40,
     )
     assert "owned, but not settled yet" in fleet.wait_pending("one")
     with plane.outage():
         pass
 
-    fleet.wait_allocated("one", seconds=60)
+    fleet.wait_allocated("one")
     # The policy is asked for every 15 s; until then the mark is that of the one before, and then a claim must wait.
     time.sleep(16)
     fleet.create_claim("two", DRIVER)
-    fleet.wait_allocated("two", seconds=30)
+    fleet.wait_allocated("two")
     fleet.client.wait_for(
         f"{RULES}/own",
         lambda rule: rule["metadata"]["annotations"]["dra-operator.io/settled"].endswith(fence_uid(fleet)),
-        seconds=40,
     )
-    fleet.client.wait_for("/healthz", lambda _: operator.http("/readyz") == (200, "ok\n"), seconds=30)
+    fleet.client.wait_for("/healthz", lambda _: operator.http("/readyz") == (200, "ok\n"))
     let_go(fleet)
 
 
@@ -163,7 +161,7 @@ def test_without_the_policy_readyz_says_what_is_not_guaranteed(fleet, start_oper
     fleet.wait_allocated("one")
 
     said = f"not guaranteed that nobody else allocates owned devices of {DRIVER}/"
-    operator.wait_until(lambda: said in operator.http("/readyz")[1], seconds=30)
+    operator.wait_until(lambda: said in operator.http("/readyz")[1])
     status, text = operator.http("/readyz")
 
     assert status == 200
@@ -181,11 +179,11 @@ def test_a_policy_for_somebody_else_is_named(fenced_fleet, start_fenced):
     operator = start_fenced("--devices=owned", "--ownership-settle-seconds=8")
     fleet.create_claim("one", DRIVER)
 
-    text = fleet.wait_pending("one", "which alone", seconds=40)
+    text = fleet.wait_pending("one", "which alone")
 
     assert "is owned by dra-operator, which alone may allocate it (DeviceTaintRule own)" in text
     said = "lets only system:serviceaccount:other:other allocate owned devices"
-    operator.wait_until(lambda: said in operator.http("/readyz")[1], seconds=30)
+    operator.wait_until(lambda: said in operator.http("/readyz")[1])
     status, notes = operator.http("/readyz")
     assert status == 200
     assert f"system:serviceaccount:{NAMESPACE}:dra-operator" in notes

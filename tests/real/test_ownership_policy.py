@@ -290,7 +290,7 @@ def test_api_server_finds_no_fault_with_the_expressions(full_scene):
         for name in names:
             path = f"{ADMISSION}/validatingadmissionpolicies/{name}"
             found = full_scene.client.wait_for(
-                path, lambda policy: (policy.get("status") or {}).get("observedGeneration"), seconds=60
+                path, lambda policy: (policy.get("status") or {}).get("observedGeneration")
             )
             assert (found["status"].get("typeChecking") or {}).get("expressionWarnings", []) == []
     finally:

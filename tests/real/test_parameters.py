@@ -82,7 +82,7 @@ class TestParameters:
             classes,
             {"metadata": {"name": "absent.example.com"}, "spec": client.get(f"{classes}/{DRIVER}")["spec"]},
         )
-        claim = scene.wait_allocated("waits", seconds=40)
+        claim = scene.wait_allocated("waits")
 
         assert PENDING not in annotations(claim)
         assert annotations(claim) == {"theirs": "kept"}

@@ -84,7 +84,6 @@ def test_simulate_makes_the_claims_of_the_claim_controller(full_scene, full_cont
     found = full_scene.client.wait_for(
         full_scene.claims,
         lambda listed: len(listed["items"]) >= len(expected),
-        seconds=60,
         what="claims made of templates",
     )
     run("snapshot", "--kubeconfig", str(full_control_plane.admin_kubeconfig), "--out", str(state))

@@ -46,7 +46,7 @@ def policy(scene):
         scene.create_claim(name, "absent.example.com", labels={"dra-operator.io/allocate": "false"})
         return PENDING in annotations(scene.claim(name))
 
-    client.wait_for(scene.claims, lambda _: works(), seconds=30, what="the policy")
+    client.wait_for(scene.claims, lambda _: works(), what="the policy")
     yield scene
     for kind in ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies"):
         client.delete(f"{ADMISSION}/{kind}/stubborn")
@@ -64,5 +64,5 @@ def test_a_claim_gets_its_devices_although_a_policy_keeps_our_annotation_on_it(p
         lines = [line for line in operator.lines() if line.get("event") == "write refused"]
         return [line["why"] for line in lines if line["claim"].endswith("/claim")]
 
-    operator.wait_until(told, seconds=30)
+    operator.wait_until(told)
     assert "metadata.annotations is not as sent" in told()[0]

@@ -45,7 +45,7 @@ def test_no_device_is_given_twice_after_a_restore(programs, tmp_path):
         assert "lease went back" in [line.get("event") for line in operator.lines()]
         again = start_operator(plane, tmp_path / "again.log", "--lease-seconds=3")
         for number in range(CLAIMS):
-            scene.wait_allocated(f"new-{number}", seconds=30)
+            scene.wait_allocated(f"new-{number}")
         again.stop()
         held = Counter(device for claim in scene.all_claims() for device in devices(claim))
 

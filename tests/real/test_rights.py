@@ -81,7 +81,7 @@ class TestRights:
     def goes_on(self, fleet, operator, claim):
         """Give the account what it lacks, and see that the claim is allocated and the operator ready."""
         self.grant(fleet)
-        fleet.wait_allocated(claim, seconds=60)
+        fleet.wait_allocated(claim)
         operator.wait_ready()
 
     def test_missing_right_of_one_that_stands_by_is_named(self, less, fleet, start_operator):
@@ -90,14 +90,13 @@ class TestRights:
         first.wait_ready()
         account = less("resourceslices", keep=["list"])
         second = start_operator("--identity=second", kubeconfig=account)
-        second.wait_until(lambda: "watch resourceslices" in unready(second), seconds=30)
+        second.wait_until(lambda: "watch resourceslices" in unready(second))
 
         assert second.http("/leaderz")[1].startswith("standing by: first ")
         second.wait_until(
             lambda: any(
                 (line.get("event"), line.get("verb")) == ("forbidden", "watch") for line in second.lines()
             ),
-            seconds=30,
         )
 
         self.grant(fleet)
@@ -107,7 +106,7 @@ class TestRights:
         """Without the right to list slices nothing is allocated, and readiness names verb and resource."""
         fleet.create_claim("waits", DRIVER)
         operator = start_operator(kubeconfig=less("resourceslices"))
-        operator.wait_until(lambda: "list resourceslices" in unready(operator), seconds=30)
+        operator.wait_until(lambda: "list resourceslices" in unready(operator))
 
         assert allocation(fleet.claim("waits")) is None
         operator.wait_until(
@@ -115,7 +114,6 @@ class TestRights:
                 line.get("event") == "forbidden" and "resourceslices" in line["resource"]
                 for line in operator.lines()
             ),
-            seconds=30,
         )
 
         self.goes_on(fleet, operator, "waits")
@@ -124,8 +122,8 @@ class TestRights:
         """Without the right to create Events the operator is ready and decides, and /readyz says which right it is."""
         operator = start_operator(kubeconfig=less("events"))
         fleet.create_claim("works", DRIVER)
-        fleet.wait_allocated("works", seconds=60)
-        operator.wait_until(lambda: "not permitted to create events" in unready(operator), seconds=30)
+        fleet.wait_allocated("works")
+        operator.wait_until(lambda: "not permitted to create events" in unready(operator))
 
         status, text = operator.http("/readyz")
         assert (status, text.splitlines()[0]) == (200, "ok")
@@ -135,7 +133,7 @@ class TestRights:
         """Without the right to its Lease the operator decides nothing, and readiness and an Event say why."""
         fleet.create_claim("waits", DRIVER)
         operator = start_operator(kubeconfig=less("leases"))
-        operator.wait_until(lambda: "get leases" in unready(operator), seconds=30)
+        operator.wait_until(lambda: "get leases" in unready(operator))
 
         assert operator.http("/leaderz")[0] == 503
         assert allocation(fleet.claim("waits")) is None
@@ -148,10 +146,10 @@ class TestRights:
         operator.wait_ready()
         fleet.create_claim("waits", DRIVER)
 
-        event = fleet.wait_event("waits", "Forbidden", seconds=40)
+        event = fleet.wait_event("waits", "Forbidden")
 
         assert "resourceclaims" in event["message"]
-        operator.wait_until(lambda: "resourceclaims" in unready(operator), seconds=30)
+        operator.wait_until(lambda: "resourceclaims" in unready(operator))
         assert allocation(fleet.claim("waits")) is None
 
         self.goes_on(fleet, operator, "waits")
@@ -164,11 +162,11 @@ class TestRights:
         create_loose(fleet, "loose")
         fleet.create_claim("works", DRIVER)
 
-        event = fleet.wait_event("loose", "Forbidden", seconds=40)
+        event = fleet.wait_event("loose", "Forbidden")
         fleet.wait_allocated("works")
 
         assert "not permitted to update resourceclaims" in event["message"]
-        operator.wait_until(lambda: "update resourceclaims" in unready(operator), seconds=30)
+        operator.wait_until(lambda: "update resourceclaims" in unready(operator))
         assert allocation(fleet.claim("loose")) is None
 
         self.goes_on(fleet, operator, "loose")
@@ -226,7 +224,6 @@ class TestFootprint:
         fleet.client.wait_for(
             fleet.claims,
             lambda claims: sum(bool(allocation(claim)) for claim in claims["items"]) == DEVICES,
-            seconds=60,
         )
         # The next operator finds the Event of this one and refreshes it.
         operator.stop()
@@ -234,11 +231,10 @@ class TestFootprint:
         fleet.client.wait_for(
             f"/api/v1/namespaces/{fleet.namespace}/events",
             lambda events: any(event["lastTimestamp"] > event["firstTimestamp"] for event in events["items"]),
-            seconds=30,
         )
 
         fleet.client.delete(f"{rules}/own")
-        fleet.client.wait_for(rules, lambda found: not found["items"], seconds=30)
+        fleet.client.wait_for(rules, lambda found: not found["items"])
 
         requests = control_plane.requests_of(SERVICE_ACCOUNT, NAMESPACE)
 

@@ -222,7 +222,7 @@ class Life:
         """Make it all, and wait until the operator has decided."""
         self.scene.wait_allocated("example-resource-claim", seconds=120)
         self.apply(claim("runs", 1), gated_pod("runs"))
-        self.scene.wait_allocated("runs", seconds=60)
+        self.scene.wait_allocated("runs")
         self.pod("runs", lambda pod: pod["spec"].get("nodeName"), "a node")
         self.apply(claim("queued", 2), gated_pod("queued"), claim("waits", 2))
         self.kept = {name: self.held(name) for name in ("example-resource-claim", "runs")}
@@ -231,7 +231,7 @@ class Life:
     def pod(self, name, condition, what):
         """Wait for something of a pod."""
         path = f"/api/v1/namespaces/life/pods/{name}"
-        self.plane.client.wait_for(path, condition, seconds=90, what=f"{what} of {name}")
+        self.plane.client.wait_for(path, condition, what=f"{what} of {name}")
 
     def held(self, name):
         """Return what a claim holds, and for whom."""
@@ -245,10 +245,10 @@ class Life:
         self.apply(claim(name, 1))
         self.scene.wait_allocated(name, seconds=120)
         self.scene.delete_claim(name)
-        self.scene.wait_gone(name, seconds=60)
+        self.scene.wait_gone(name)
         assert {each: self.held(each) for each in self.kept} == self.kept
-        self.scene.wait_pending("waits", "in use", seconds=60)
-        self.scene.wait_pending("queued", "in use", seconds=60)
+        self.scene.wait_pending("waits", "in use")
+        self.scene.wait_pending("queued", "in use")
         queued = self.plane.client.get("/api/v1/namespaces/life/pods/queued")
         assert queued["spec"]["schedulingGates"] == gated_pod("queued")["spec"]["schedulingGates"]
 

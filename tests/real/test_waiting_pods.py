@@ -106,7 +106,6 @@ def test_pod_too_many_is_told_why_until_kube_scheduler_places_it(explaining):
     listed = explaining.client.wait_for(
         path,
         lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods["items"]) == 4,
-        seconds=30,
         what="four pods bound",
     )
     bound = next(pod["metadata"]["name"] for pod in listed["items"] if pod["spec"].get("nodeName"))
@@ -123,16 +122,15 @@ def test_pod_too_many_is_told_why_until_kube_scheduler_places_it(explaining):
         for claim in explaining.all_claims()
         if claim["metadata"]["ownerReferences"][0]["name"] == waiting
     ]
-    told = explaining.wait_pending(claim["metadata"]["name"], "in use", seconds=30)
+    told = explaining.wait_pending(claim["metadata"]["name"], "in use")
     assert told == event["message"]
 
     explaining.client.delete(f"{path}/{bound}?gracePeriodSeconds=0")
 
-    explaining.client.wait_for(f"{path}/{waiting}", lambda pod: pod["spec"].get("nodeName"), seconds=60)
+    explaining.client.wait_for(f"{path}/{waiting}", lambda pod: pod["spec"].get("nodeName"))
     explaining.client.wait_for(
         explaining.claims,
         lambda claims: not any("dra-operator.io/pending" in annotations(claim) for claim in claims["items"]),
-        seconds=30,
         what="claims without our annotation",
     )
 
@@ -168,7 +166,7 @@ def test_missing_right_to_volumes_or_templates_is_named_and_the_rest_goes_on(ful
     wait_refused(full_scene.plane, "persistentvolumes", "resourceclaimtemplates")
     operator = start_full_operator("--explain=all")
     operator.wait_ready()
-    operator.wait_until(lambda: "persistentvolumes" in operator.http("/readyz")[1], seconds=30)
+    operator.wait_until(lambda: "persistentvolumes" in operator.http("/readyz")[1])
     create_template(full_scene)
     create_pod(full_scene, "picky", nodeSelector={"disk": "ssd"})
 

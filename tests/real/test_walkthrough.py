@@ -126,7 +126,7 @@ class TestAdminAccess:
 
         start_operator()
 
-        assert self.LABEL in scene.wait_pending("monitor", seconds=30)
+        assert self.LABEL in scene.wait_pending("monitor")
         assert scene.wait_event("monitor", "AdminAccessDenied")["type"] == "Warning"
 
 

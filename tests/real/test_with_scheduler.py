@@ -26,7 +26,7 @@ def job(cluster):
     """
     shared, *_ = yaml.safe_load_all((EXAMPLES / JOB).read_text(encoding="utf-8"))
     cluster.client.create(cluster.claims, shared)
-    cluster.wait_allocated("shared-gpu", seconds=30)
+    cluster.wait_allocated("shared-gpu")
     cluster.apply(JOB)
     wait_pods(cluster, "job-that-fits", lambda pod: pod["spec"].get("nodeName"), "pods bound")
     return cluster
@@ -42,7 +42,6 @@ def wait_pods(scene, job, condition, what):
     listed = scene.client.wait_for(
         pods(scene, job),
         lambda found: found["items"] and all(condition(pod) for pod in found["items"]),
-        seconds=60,
         what=what,
     )
     return listed["items"]
@@ -69,7 +68,7 @@ def pod(cluster):
         },
     )
     path = f"/api/v1/namespaces/{cluster.namespace}/pods/user"
-    cluster.client.wait_for(path, lambda pod: pod["spec"].get("nodeName"), seconds=30)
+    cluster.client.wait_for(path, lambda pod: pod["spec"].get("nodeName"))
     return path
 
 
@@ -106,5 +105,5 @@ def test_released_claim_is_allocated_again(job, full_operator):
     )
     job.client.delete(f"/api/v1/namespaces/{job.namespace}/pods?gracePeriodSeconds=0")
 
-    full_operator.wait_until(lambda: len(allocations()) > before, seconds=30)
+    full_operator.wait_until(lambda: len(allocations()) > before)
     assert "reservedFor" not in job.wait_allocated("shared-gpu")["status"]

@@ -41,7 +41,7 @@ class BridgeAgent:
         command = [sys.executable, "-m", "dra_bridge", "run"]
         command += [str(part) for pair in flags.items() for part in pair]
         self._process = Process("bridge", command, log=self._logs / "bridge.log", env=dict(os.environ))
-        self._process.wait_until(socket.exists, seconds=60)
+        self._process.wait_until(socket.exists)
 
     def kill(self) -> None:
         """End it without warning."""

@@ -101,7 +101,7 @@ class ClusterNode:
             self.name,
             *map(str, self._programs),
         )
-        self._namespaces.wait_until((self.folder / "started").exists, seconds=30)
+        self._namespaces.wait_until((self.folder / "started").exists)
         cgroups.share_out(self.cgroup)
         (self._init,) = _children(self._namespaces.pid)
         self._runtime.start(self)
@@ -139,7 +139,7 @@ class ClusterNode:
         """Return when the Node is Ready."""
         self.wait_until(self._is_ready, what="the node to be Ready")
 
-    def wait_until(self, condition: Callable[[], bool], *, what: str, seconds: float = 60) -> None:
+    def wait_until(self, condition: Callable[[], bool], *, what: str, seconds: float = 90) -> None:
         """Return once a condition is true; raise with the end of the logs if a process of the node ends first."""
         deadline = time.monotonic() + seconds
         while not condition():

@@ -57,7 +57,7 @@ class PodScene(Scene):
         A pod must not name it before: then it would be kube-scheduler's.
         """
         self.create_claim(name, self.driver, **exactly)
-        return self.wait_allocated(name, seconds=30)
+        return self.wait_allocated(name)
 
     def create_template(self, name: str, **exactly: Any) -> None:
         """Create a ResourceClaimTemplate with the one request `devices`."""

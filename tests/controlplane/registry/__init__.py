@@ -28,7 +28,7 @@ def running_registry(program: Path, folder: Path) -> Iterator[str]:
     """Run a registry that keeps what it has in memory, and return its address, as HOST:PORT; it speaks plain HTTP."""
     process = Process("registry", [program, "-port=0"], log=folder / "registry.log")
     try:
-        process.wait_until(lambda: "serving on port" in process.log_text(), seconds=30)
+        process.wait_until(lambda: "serving on port" in process.log_text())
         yield f"localhost:{process.log_text().partition('serving on port ')[2].split()[0]}"
     finally:
         process.stop()

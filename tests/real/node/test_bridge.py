@@ -84,7 +84,7 @@ def plugins(cluster, agent):
         if isinstance(each, DevicePlugin):
             each.stop()
     cluster.client.delete(f"{cluster.pods}?gracePeriodSeconds=1")
-    cluster.client.wait_for(cluster.pods, lambda found: not found["items"], seconds=90, what="no pods")
+    cluster.client.wait_for(cluster.pods, lambda found: not found["items"], what="no pods")
     for each in started:
         each.stop()
     assert containers.looks
@@ -156,7 +156,7 @@ def bridged(cluster, driver=DRIVER):
 def wait(agent, condition, what):
     """Wait for something on the node; say what the agent has logged if it does not come."""
     try:
-        agent.node.wait_until(condition, what=what, seconds=90)
+        agent.node.wait_until(condition, what=what)
     except AssertionError as error:
         error.add_note(agent.log())
         raise
@@ -190,7 +190,7 @@ def claim_device(cluster, agent):
     """Create a claim with a selector and a pod that uses it; return its device, and what it was given."""
     selector = {"cel": {"expression": f"device.attributes['{DRIVER}'].id in ['Dev-1', 'Dev-2']"}}
     cluster.create_claim("claim", DRIVER, selectors=[selector])
-    claim = cluster.wait_allocated("claim", seconds=60)
+    claim = cluster.wait_allocated("claim")
     assert len(allocation(claim)["devices"]["results"]) == 1
     cluster.create_pod("claiming", {"resourceClaimName": "claim"})
     return specification(cluster, agent.node, "claiming")
@@ -214,7 +214,6 @@ def test_plugin_moves_to_the_bridge_and_back(cluster, agent, sample, plugins):
     cluster.client.wait_for(
         f"{cluster.pods}/limited",
         lambda pod: "cannot allocate" in str(pod["status"].get("conditions")),
-        seconds=60,
         what="a pod that waits",
     )
     cluster.delete_pod("before")

@@ -40,7 +40,6 @@ def test_claim_goes_on_after_its_pod(cluster, nodes):
     cluster.client.wait_for(
         f"{cluster.claims}/one",
         lambda claim: allocation(claim) and not claim["status"].get("reservedFor"),
-        seconds=30,
         what="a new allocation",
     )
 
@@ -50,7 +49,7 @@ def test_claim_goes_on_after_its_pod(cluster, nodes):
     cluster.delete_pod("second")
     assert driver.unprepared("one") == 2
     cluster.delete_claim("one")
-    cluster.wait_gone("one", seconds=30)
+    cluster.wait_gone("one")
 
 
 def test_claim_shared_by_two_pods(cluster, nodes):
@@ -151,7 +150,7 @@ def test_restart_of_a_kubelet(cluster, nodes):
     assert {name: container_id(cluster, name) for name in claims} == containers
     cluster.delete_pod(there)
     cluster.delete_claim(there)
-    assert node(cluster.wait_allocated("waiting", seconds=30)) == "node-1"
+    assert node(cluster.wait_allocated("waiting")) == "node-1"
     assert allocation(cluster.claim(elsewhere)) == allocation(claims[elsewhere])
     assert (drivers[0].prepared(there), drivers[0].unprepared(there)) == (1, 1)
 

@@ -58,12 +58,12 @@ def test_walkthrough(cluster, nodes):
     claim = half_of_a_node(yaml.safe_load((FOLDER / "3-claim.yaml").read_text(encoding="utf-8")))
     template = half_of_a_node(yaml.safe_load((FOLDER / "4-template.yaml").read_text(encoding="utf-8")))
     create(cluster, claim, template)
-    shared = cluster.wait_allocated("example-resource-claim", seconds=30)
+    shared = cluster.wait_allocated("example-resource-claim")
 
     cluster.apply("walkthrough/5-job.yaml")
 
     listed = cluster.client.wait_for(
-        pods_of_the_job(cluster), lambda found: len(running(found)) == 2, seconds=60, what="two pods"
+        pods_of_the_job(cluster), lambda found: len(running(found)) == 2, what="two pods"
     )
     own_claims = {}
     for pod in listed["items"]:
@@ -89,7 +89,7 @@ def test_container_that_names_a_request(cluster, nodes):
             "spec": {"devices": {"requests": requests}},
         },
     )
-    results = allocation(cluster.wait_allocated("gpu-claim", seconds=30))["devices"]["results"]
+    results = allocation(cluster.wait_allocated("gpu-claim"))["devices"]["results"]
 
     cluster.create_pod("reader", {"resourceClaimName": "gpu-claim"}, request="gpu")
 
@@ -156,7 +156,7 @@ def check_one_too_many(cluster):
             if "cannot allocate all claims" in str(pod["status"].get("conditions"))
         ]
 
-    listed = cluster.client.wait_for(pods_of_the_job(cluster), waiting, seconds=60, what="a pod that waits")
+    listed = cluster.client.wait_for(pods_of_the_job(cluster), waiting, what="a pod that waits")
     (name,) = waiting(listed)
     assert len(running(listed)) == 2
 
@@ -167,7 +167,7 @@ def check_one_too_many(cluster):
         )
 
     events = f"/api/v1/namespaces/{cluster.namespace}/events"
-    cluster.client.wait_for(events, is_told, seconds=60, what="the operator's reason")
+    cluster.client.wait_for(events, is_told, what="the operator's reason")
     text = cluster.plane.kubectl("describe", "pod", name, f"--namespace={cluster.namespace}")
     described = " ".join(text.split())
     assert "cannot allocate all claims" in described
