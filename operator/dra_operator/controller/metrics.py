@@ -33,10 +33,13 @@ from dra_operator.ledger import Cause
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _REFLECTORS = (
-    ("lists", "Lists of all objects, by kind; one each is normal."),
-    ("events", "Changes that watches delivered, by kind."),
-    ("repaired", "Changes that a watch missed and a list found, by kind."),
-    ("failures", "Lists and watches that failed, by kind."),
+    ("lists", "Lists of all objects; one each is normal. It grows every hour: watches break."),
+    ("events", "Changes that watches delivered."),
+    (
+        "repaired",
+        "Changes that a watch missed and a list found. It grows: something in between loses events.",
+    ),
+    ("failures", "Lists and watches that failed. It grows: something cuts them off."),
 )
 """The counters of a reflector, and what each counts."""
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -50,103 +53,165 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.claims = self._gauge(
-            "claims", "Claims by standing: ours, or why they are left alone.", "standing"
+            "claims",
+            "Claims now: `ours`, `gated` (decided with the gated pods that name it), or left alone as `opted-out`, "
+            "`owned` (made for a pod), `reserved`, `pod` (a pod uses it) or `standalone` (no pod names it, and "
+            "`claims` is `gated`).",
+            "standing",
         )
         self.pending_claims = self._gauge(
-            "pending_claims", "Claims of the operator that wait now, by reason.", "reason"
+            "pending_claims",
+            "Claims of the operator that wait now: a reason of docs/reasons.md, or `AllocationRefused`, `Forbidden`, "
+            "`InternalError`.",
+            "reason",
         )
         self.waiting_pods = self._gauge(
             "waiting_pods",
-            "Pods that wait for claims, by reason; with the setting `explain` `all`.",
+            "Pods that wait for claims, whoever allocates these; with `explain` at `all`.",
             "reason",
         )
         self.pending_since_timestamp_seconds = self._gauge(
             "pending_since_timestamp_seconds",
-            "Unix time at which the longest-waiting claim began to wait, as this operator saw it, by reason.",
+            "Unix time at which the claim that has waited longest began to wait, as far as this operator saw it.",
             "reason",
         )
-        self.allocations = self._counter("allocations", "Allocations written.")
+        self.allocations = self._counter(
+            "allocations", "Allocations written. Stands still while claims wait?"
+        )
         self.deallocations = self._counter("deallocations", "Deleted claims whose allocation was cleared.")
         self.allocation_seconds = self._histogram(
             "allocation_seconds",
-            "Time from when a claim was seen until its allocation was written, including its wait for devices.",
+            "From when a claim was seen until its allocation was written, with the waiting for devices.",
         )
+        self._declare_passes()
+        self._declare_requests()
+        self._declare_states()
+        self._begin_at_zero()
+        self.defect_logger = DefectLogger(lambda defect: self.errors.labels(defect.place).inc())
+        """Where each part of the operator reports its defects."""
+
+    def _declare_passes(self) -> None:
         self.decisions = self._counter(
             "decisions",
-            "Decisions about claims: allocated, unsatisfied for now, or failed because something is wrong.",
+            "Decisions: `allocated`, `unsatisfied` (not now), `failed` (wrong, or the search was given up). A "
+            "waiting claim is decided again and again.",
             "result",
         )
         self.decision_seconds = self._histogram(
-            "decision_seconds", "Time that the allocator took to decide a claim, or to explain it."
+            "decision_seconds",
+            "Time that the allocator took for a claim. Near `claim_deadline_seconds`: claims end as SearchAborted.",
         )
         self.passes = self._counter(
-            "passes", "Passes over the claims that a change may help, by outcome.", "outcome"
+            "passes", "Passes, each over the claims that a change may help: `done` or `error`.", "outcome"
         )
-        self.pass_seconds = self._histogram("pass_seconds", "Duration of a pass.")
-        self.queue_depth = self._gauge("queue_depth", "Changes that wait for the next pass.")
-        self.writes = self._counter("writes", "Writes by kind and outcome.", "kind", "outcome")
-        self.writes_in_flight = self._gauge("writes_in_flight", "Claims with a write under way.")
+        self.pass_seconds = self._histogram(
+            "pass_seconds", "Duration of a pass; nothing else is decided meanwhile."
+        )
+        self.queue_depth = self._gauge(
+            "queue_depth",
+            "Changes that wait for the next pass. It grows for minutes: the passes take too long.",
+        )
+
+    def _declare_requests(self) -> None:
+        self.writes = self._counter(
+            "writes",
+            "Writes, of one or two requests. To claims: `allocate`, `deallocate`, `withdraw` (the claim lives on), "
+            "`reserve` (a shared claim, for a gated pod), `annotate`, `fence` (after a crash); to pods `nominate`, "
+            "`gate`; to rules `mark`. Normal: `written`, `conflict` (changed or gone), and `unknown` at the end. Not "
+            "normal: `refused`, by admission, for want of a right, or after several attempts.",
+            "kind",
+            "outcome",
+        )
+        self.writes_in_flight = self._gauge(
+            "writes_in_flight",
+            "Claims with a write under way. It stays up while claims are allocated late: the API server is the "
+            "bottleneck.",
+        )
         self.requests = self._counter(
             "requests",
-            "Requests to the API server, by verb, resource and status of the answer (none: no answer).",
+            "Requests to the API server. `429`, `5xx` or `none` (no answer) grow: claims are allocated late; `403`: a "
+            "right is missing. A single `401`, and `404` of kinds that are not served, are normal.",
             "verb",
             "resource",
             "status",
         )
         self.request_seconds = self._histogram(
             "request_seconds",
-            "Time until the answer of the API server began, or the operator gave up, by verb.",
+            "Time until the answer began, or the operator gave up; a claim takes two patches, 12 of them at once.",
             "verb",
         )
-        self.object_errors = self._counter(
-            "object_errors", "Objects that could not be understood, by kind.", "kind"
-        )
-        self.problems = self._gauge("problems", "Objects that have a problem now; an Event says which.")
-        self._declare_states()
-        self._begin_at_zero()
-        self.defect_logger = DefectLogger(lambda defect: self.errors.labels(defect.place).inc())
-        """Where each part of the operator reports its defects."""
 
     def _declare_states(self) -> None:
-        self.collisions = self._gauge("device_collisions", "Devices that two claims hold now.")
+        self.object_errors = self._counter(
+            "object_errors",
+            "Objects that could not be understood. It grows: a driver writes such objects again and again.",
+            "kind",
+        )
+        self.problems = self._gauge(
+            "problems", "Classes, slices, rules and nodes that have a problem now: see their Events."
+        )
+        self.collisions = self._gauge("device_collisions", "Devices that two claims hold now; should be 0.")
         self.broken_allocations = self._gauge(
             "broken_allocations",
-            "Claims whose allocation is broken now, by cause.",
+            "Claims, whoever allocated them, whose allocation is broken now: `device-missing`, `node-gone`, `tainted`; "
+            "should be 0.",
             "cause",
         )
         self.reallocations = self._counter(
-            "reallocations", "Copies of reservations that lost devices and get others, by cause.", "cause"
+            "reallocations",
+            "Copies of DeviceReservations that get other devices, as their own are broken or `in-maintenance`.",
+            "cause",
         )
         self.foreign_allocations = self._counter(
-            "foreign_allocations", "Allocations of owned devices that somebody else has stored."
+            "foreign_allocations",
+            "Allocations of owned devices by somebody else. It grows: the policy is missing or exempts others.",
         )
         self.overcommitments = self._gauge(
             "overcommitments",
-            "Counters, and capacities of shared devices, of which more is allocated than published now.",
+            "Counters, and capacities of shared devices, of which more is in use than published.",
         )
-        self.errors = self._counter("errors", "Defects of the operator, by place.", "place")
-        self.objects = self._gauge("objects", "Objects that the operator knows, by kind of object.", "what")
-        self.ready = self._gauge("ready", "1 if the operator is ready, else 0.")
-        self.leading = self._gauge("leading", "1 while this operator decides, else 0.")
+        self.errors = self._counter(
+            "errors", "Defects of the operator, by place (docs/operator.md); should not grow.", "place"
+        )
+        self.objects = self._gauge(
+            "objects",
+            "What the operator knows now: `pools`, `incomplete_pools` (stays up: a driver stopped halfway), "
+            "`invalid_pools`, `devices`, `slices`, `classes`, `nodes`, `usable_nodes`, `taint_rules`.",
+            "what",
+        )
+        self.ready = self._gauge("ready", "1 if `/readyz` answers 200, else 0.")
+        self.leading = self._gauge("leading", "1 for the operator that decides; exactly one should have it.")
         build = self._gauge("build_info", "Always 1; the labels say what runs.", "version", "python")
         build.labels(__version__, platform.python_version()).set(1)
-        self.loop_lag_seconds = self._gauge("loop_lag_seconds", "How late the event loop ran its last timer.")
+        self.loop_lag_seconds = self._gauge(
+            "loop_lag_seconds",
+            "How late the last timer ran. Above a second: the process gets too little CPU time.",
+        )
+        self._declare_kinds()
+        self._declare_gated_pods()
+
+    def _declare_kinds(self) -> None:
         self.maintenance_safe_seconds = self._histogram(
             "maintenance_safe_seconds",
-            "Time from the taint of a card in maintenance until it was safe to work on.",
+            "From the taint of a card in maintenance until it was safe to work on.",
             buckets=_LONG_SECONDS,
         )
-        self.reservations = self._gauge("reservations", "DeviceReservations, by phase.", "phase")
+        self.reservations = self._gauge(
+            "reservations",
+            "DeviceReservations: `Pending` (stays up: see their condition Ready), `Ready`, `Expiring`, `Expired`.",
+            "phase",
+        )
         self.maintenance_broken = self._counter(
             "maintenance_broken",
-            "Cards in maintenance that were safe to work on, and came to be held by a claim.",
+            "Cards in maintenance that were safe to work on, and came to be held by a claim. It grows: stop that work; "
+            "the Event names the claim.",
         )
-        self._declare_gated_pods()
 
     def _declare_gated_pods(self) -> None:
         self.gated_pods = self._gauge(
             "gated_pods",
-            "Pods that the operator's gate holds, or held until they have a node, by state.",
+            "Gated pods without a node: `waiting`, `storing` (stays up: writes do not get through), `let go` (stays "
+            "up: kube-scheduler does not place them), `handed back`.",
             "state",
         )
         self.gated_since_timestamp_seconds = self._gauge(
@@ -159,7 +224,8 @@ class Metrics:
         )
         self.handed_back = self._counter(
             "handed_back_pods",
-            "Pods that were let go and could not be placed: their claims lost their devices, or stay as shared.",
+            "Pods that were let go, and that kube-scheduler could not place, counted again after a restart. It grows: "
+            "ordinary pods take what gated ones were let go for.",
         )
 
     def _begin_at_zero(self) -> None:
@@ -227,7 +293,7 @@ def _reflector_families(reflectors: Mapping[str, Reflector]) -> Iterator[Metric]
         yield family
     silence = GaugeMetricFamily(
         "dra_operator_reflector_last_contact_seconds",
-        "Time since the API server was last heard from, by kind.",
+        "Time since anything was heard of this kind; up to 75 s is normal, not two minutes.",
         labels=["kind"],
     )
     for kind, reflector in reflectors.items():
@@ -239,7 +305,9 @@ def _reflector_families(reflectors: Mapping[str, Reflector]) -> Iterator[Metric]
 def _event_families(counts: Mapping[str, int]) -> Iterator[Metric]:
     """Yield what became of Events. Outcomes that did not happen yet are zero, so that a rate can be told of them."""
     family = CounterMetricFamily(
-        "dra_operator_events", "Kubernetes Events of the operator, by outcome.", labels=["outcome"]
+        "dra_operator_events",
+        "Events: `created`, `refreshed`, `dropped` (too many at once), `refused`. Annotations say the same.",
+        labels=["outcome"],
     )
     for outcome in OUTCOMES:
         family.add_metric([outcome], counts.get(outcome, 0))
