@@ -10,8 +10,7 @@ from conformance.program import VERSIONS as ORACLES
 from controlplane.binaries import SCHEDULERS, VERSION
 from controlplane.serving import EMULATED
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP
-from dra_operator.api.versions import RELEASED, VERSIONS, Rules, rules_of
-from dra_operator.inventory.features import Features
+from dra_operator.api.versions import RELEASED, VERSIONS, Features, Rules, rules_of
 
 SHOWN = ("1.34", "1.35", "1.36", "1.37", "1.38")
 """From the oldest version that an API server of the tests serves to the newest whose rules are known."""

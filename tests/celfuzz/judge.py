@@ -29,7 +29,7 @@ from dra_operator.cel import (
 )
 from dra_operator.cel.program import Program, as_attribute, as_bool
 from dra_operator.cel.run.meter import COST_LIMIT, Meter
-from dra_operator.cel.values.values import CelMap, Optional_
+from dra_operator.cel.values import CelMap, Optional_
 
 LONGEST = 0.1
 """Seconds of one thread that no call may take longer; below, how many times longer an evaluation may."""

@@ -10,14 +10,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from dra_operator.api.versions import RELEASED, VERSIONS
+from dra_operator.cel import values
 from dra_operator.cel.device import PreparedDevice, prepare_device
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.times import NANOS, written_parts
 from dra_operator.cel.program import Program, checked, compile_selector
 from dra_operator.cel.run.meter import COST_LIMIT, Meter
 from dra_operator.cel.types.environment import Environment
-from dra_operator.cel.values import values
-from dra_operator.cel.values.golang import format_double
+from dra_operator.cel.values import format_double
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -7,5 +7,6 @@
   `fields` is the table of all fields.
 - Values: `quantity`, `semver`, `attributes`, `node_selector`; `text` is how they and ages are shown, and which name was
   probably meant.
-- `versions` is what each version of Kubernetes decides otherwise. `validation` is what an API server would refuse.
+- `versions` is what each version of Kubernetes decides otherwise, and the feature gates. `validation` is what an API
+  server would refuse.
 """

@@ -11,7 +11,7 @@ An expression goes through these stages in this order:
 4. `run`: the steps of its evaluation, as functions: plain for what is cheap, metered for all else and wherever the
    plain ones fail
 
-`program` takes it through them, and `paths` tells what an expression reads. `values` and `library` are what all
+`program` takes it through them. `values` and `library` are what all
 evaluation is made of, `errors` has the one exception; `device` is what it is about; `advice` is for people.
 """
 

@@ -16,8 +16,7 @@ from dra_operator.api.quantity import Quantity
 from dra_operator.api.semver import Semver, parse_semver
 from dra_operator.cel.errors import CelError, kept, runtime_error
 from dra_operator.cel.library.quantities import parse_quantity
-from dra_operator.cel.values.golang import format_double
-from dra_operator.cel.values.values import EMPTY_MAP, MISSING, DefaultMap, StringMap, Uint, legal_text
+from dra_operator.cel.values import EMPTY_MAP, MISSING, DefaultMap, StringMap, Uint, format_double, legal_text
 
 if TYPE_CHECKING:
     # Not at run time: with it comes pydantic, which takes longer to import than an expression takes to check.

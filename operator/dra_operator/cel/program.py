@@ -12,19 +12,19 @@ from typing import Any, Final
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import Semver
 from dra_operator.cel.cost.estimate import estimate
-from dra_operator.cel.cost.sizes import Range
+from dra_operator.cel.cost.prices import Range
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.errors import CelError, compile_error, runtime_error
-from dra_operator.cel.paths import reads
 from dra_operator.cel.run.evaluator import Evaluator, UncountedPatternError, evaluator
 from dra_operator.cel.run.meter import COST_LIMIT, Meter
 from dra_operator.cel.run.planner import plan
+from dra_operator.cel.run.steps import reads
 from dra_operator.cel.syntax.nodes import position_of
 from dra_operator.cel.syntax.parser import parse
 from dra_operator.cel.types.checker import Checked, check, validate
 from dra_operator.cel.types.environment import STORED, Environment
 from dra_operator.cel.types.types import BOOL, DYNAMIC, INT, SEMVER, STRING, Kind, Type
-from dra_operator.cel.values.values import type_name
+from dra_operator.cel.values import type_name
 
 _MOST_PROGRAMS: Final = 1024
 """How many selectors, and how many derived attributes, are kept for whoever asks again."""

@@ -1,7 +1,6 @@
 """Why claims wait: a client of the allocator, which asks it smaller questions. The allocator knows nothing of it.
 
-- `explainer`: what others call, and what is kept; attempts that an incomplete pool has ended
-- `attempt`: one claim explained: what is taken away, in which order
+- `explainer`: what is taken away from a claim, in which order; what others call, and what is kept
 - `relax`: the smaller questions: fewer requests, constraints or devices, no uses and no taints
 - `stages`: how many devices fail at which stage, of the slices that count
 - `sentence`: counts and claims in words, and what was probably meant; `comparison`: what a selector compared

@@ -6,11 +6,10 @@
 - A pool: `pool` judges it, and lays its counters out.
 - Who sees what: `nodes` (which can be used, and which selectors concern them), `views` (what a node sees, in search
   order), as sets of `bits`.
-- `features`: the feature gates.
 """
 
+from dra_operator.api.versions import Features
 from dra_operator.inventory.change_set import ChangeSet
-from dra_operator.inventory.features import Features
 from dra_operator.inventory.inventory import Inventory
 from dra_operator.inventory.pool import Verdict
 from dra_operator.inventory.slices import PoolKey, Slice

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from dra_operator.api.node_selector import NodeSelectorError, parse_node_selector
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceClass, DeviceTaintRule
+from dra_operator.api.versions import Features
 from dra_operator.inventory import bits
 from dra_operator.inventory.change_set import ChangeSet
-from dra_operator.inventory.features import Features
 from dra_operator.inventory.ownership import counter_sets, rule_problem, taint_problem
 from dra_operator.inventory.pool import Judgement, Pool, Verdict
 from dra_operator.inventory.rule_selectors import RuleSelectors

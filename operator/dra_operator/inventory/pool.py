@@ -13,8 +13,8 @@ from enum import Enum
 from typing import Final
 
 from dra_operator.api.text import listed
+from dra_operator.api.versions import Features
 from dra_operator.inventory import bits
-from dra_operator.inventory.features import Features
 from dra_operator.inventory.nodes import NodeIndex, NodeRecord, SelectorIndex
 from dra_operator.inventory.slices import CounterUse, PoolKey, Slice
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from dra_operator.api.core import NodeSelector
 from dra_operator.api.node_selector import NodeSelectorError, matches
+from dra_operator.api.versions import Features
 from dra_operator.inventory import bits
 from dra_operator.inventory.change_set import ChangeSet, Subscribers
-from dra_operator.inventory.features import Features
 from dra_operator.inventory.inventory import Inventory
 from dra_operator.inventory.nodes import NodeFields, NodeRecord
 from dra_operator.inventory.pool import CounterLayout, Judgement, Pool, Verdict

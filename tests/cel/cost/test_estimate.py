@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.cel import CelError, compile_program, compile_selector
-from dra_operator.cel.cost.sizes import UNBOUNDED, Range
+from dra_operator.cel.cost.prices import UNBOUNDED, Range
 from dra_operator.cel.run.meter import Meter
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.cel.values.values import Uint
+from dra_operator.cel.values import Uint
 
 MAX, MIN, UMAX = 2**63 - 1, -(2**63), 2**64 - 1
 

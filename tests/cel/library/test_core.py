@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dra_operator.cel import CelError
 from dra_operator.cel.library import core
-from dra_operator.cel.values.values import Duration, Timestamp, Uint
+from dra_operator.cel.values import Duration, Timestamp, Uint
 
 ints = st.integers(-(2**63), 2**63 - 1)
 

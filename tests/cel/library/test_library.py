@@ -11,7 +11,7 @@ from dra_operator.cel.errors import CelError
 from dra_operator.cel.library import named_formats, network, quantities, times, urls
 from dra_operator.cel.library.core import SINGLETONS
 from dra_operator.cel.types.environment import STORED
-from dra_operator.cel.values.values import NONE, CelMap, Duration, Optional_, Timestamp, TypeValue, Uint
+from dra_operator.cel.values import NONE, CelMap, Duration, Optional_, Timestamp, TypeValue, Uint
 from recordings import recorded
 
 MOST_SECONDS = 1.0  # 0.1 on a quiet machine

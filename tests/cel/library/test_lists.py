@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dra_operator.cel.errors import Abort
 from dra_operator.cel.library import lists
-from dra_operator.cel.values.values import CelMap, Uint, surely_equal
+from dra_operator.cel.values import CelMap, Uint, surely_equal
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from conformance.cases import duration_text
 from dra_operator.cel.library import times
-from dra_operator.cel.values.values import Duration, Timestamp
+from dra_operator.cel.values import Duration, Timestamp
 
 S = 10**9
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

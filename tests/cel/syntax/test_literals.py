@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator.cel import STORED, CelError
-from dra_operator.cel.syntax import builder
+from dra_operator.cel.syntax import parser
 from dra_operator.cel.syntax.parser import parse
 
 
@@ -19,4 +19,4 @@ def test_numbers_out_of_range_are_refused(text):
 def test_a_very_long_number_is_refused_quickly():
     """Digits by the thousand never become a number of Python."""
     with pytest.raises(CelError, match="invalid int literal"):
-        builder.integer("9" * 9000, 0)
+        parser.integer("9" * 9000, 0)

@@ -14,7 +14,7 @@ from dra_operator.cel.library.network import parse_cidr, parse_ip
 from dra_operator.cel.library.quantities import parse_quantity
 from dra_operator.cel.library.urls import parse_url
 from dra_operator.cel.types.environment import Environment, functions
-from dra_operator.cel.values.values import CelMap, Duration, Timestamp, TypeValue, Uint
+from dra_operator.cel.values import CelMap, Duration, Timestamp, TypeValue, Uint
 
 VALUES = (
     None, True, 1, Uint(1), 1.0, "1", b"1", (1, 2), ("a", "b"), (), CelMap([(1, 1)]), CelMap([("a", "b")]),

@@ -35,7 +35,7 @@ from dra_operator.cel import (
 from dra_operator.cel.advice import DOMAIN_ADVICE, describe, domains
 from dra_operator.cel.device import full_name
 from dra_operator.cel.errors import compile_error, kept
-from dra_operator.cel.values.values import legal_text
+from dra_operator.cel.values import legal_text
 from dra_operator.inventory import Slice, bits
 
 _MAX_ANSWERS = 262_144

@@ -10,11 +10,15 @@ from typing import Any, Final
 
 from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.api.versions import Rules
-from dra_operator.cel.cost.prices import CHARACTER, LIST_COST, MAP_COST, MESSAGE_COST, Estimate
-from dra_operator.cel.cost.sizes import (
+from dra_operator.cel.cost.prices import (
+    CHARACTER,
+    LIST_COST,
+    MAP_COST,
+    MESSAGE_COST,
     NOWHERE,
     UNBOUNDED,
     UNKNOWN,
+    Estimate,
     Measured,
     Range,
     Trail,

@@ -17,8 +17,15 @@ from dra_operator.cel.library.times import (
     parse_timestamp,
     timestamp_to_string,
 )
-from dra_operator.cel.values.golang import format_double, parse_double, parse_integer
-from dra_operator.cel.values.values import INT_MAX, INT_MIN, UINT_MAX, Uint
+from dra_operator.cel.values import (
+    INT_MAX,
+    INT_MIN,
+    UINT_MAX,
+    Uint,
+    format_double,
+    parse_double,
+    parse_integer,
+)
 
 _DURATION: Final = "google.protobuf.Duration"
 _TIMESTAMP: Final = "google.protobuf.Timestamp"

@@ -22,8 +22,7 @@ from dra_operator.cel.cost.prices import (
 )
 from dra_operator.cel.errors import Abort, CelError, check_elements, check_length, runtime_error
 from dra_operator.cel.library import lists
-from dra_operator.cel.values.golang import key_text
-from dra_operator.cel.values.values import (
+from dra_operator.cel.values import (
     INT_MAX,
     INT_MIN,
     MISSING,
@@ -35,6 +34,7 @@ from dra_operator.cel.values.values import (
     Uint,
     cel_compare,
     cel_equal,
+    key_text,
     surely_equal,
     type_name,
 )

@@ -14,8 +14,16 @@ from dra_operator.cel.cost.prices import FORMATTED, Implementation, Row
 from dra_operator.cel.errors import LONGEST_TEXT, cost_exceeded, runtime_error
 from dra_operator.cel.library.conversions import bytes_to_string
 from dra_operator.cel.library.times import duration_to_string, timestamp_to_string
-from dra_operator.cel.values.golang import format_double, format_double_positional
-from dra_operator.cel.values.values import CelMap, Duration, Timestamp, TypeValue, Uint, type_name
+from dra_operator.cel.values import (
+    CelMap,
+    Duration,
+    Timestamp,
+    TypeValue,
+    Uint,
+    format_double,
+    format_double_positional,
+    type_name,
+)
 
 _DEFAULT_PRECISION: Final = 6
 _LARGEST_ATOI: Final = 2**63 - 1

@@ -23,7 +23,7 @@ from dra_operator.cel.cost.prices import (
     sort_price,
 )
 from dra_operator.cel.errors import CelError, check_comparisons, check_elements, runtime_error
-from dra_operator.cel.values.values import (
+from dra_operator.cel.values import (
     AS_PYTHON,
     INT_MAX,
     INT_MIN,

@@ -21,16 +21,17 @@ from dra_operator.cel.cost.prices import (
     PATTERN_CHARACTER,
     Estimate,
     Implementation,
+    Measured,
     Price,
     Row,
     matched,
     size,
+    size_of,
 )
-from dra_operator.cel.cost.sizes import Measured, size_of
 from dra_operator.cel.errors import cost_exceeded
 from dra_operator.cel.library.times import scan_timestamp
 from dra_operator.cel.library.urls import UrlError, check_request_uri
-from dra_operator.cel.values.values import NONE, Opaque, Optional_
+from dra_operator.cel.values import NONE, Opaque, Optional_
 
 _LONGEST: Final = 100_000
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")

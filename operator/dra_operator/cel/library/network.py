@@ -24,7 +24,7 @@ from dra_operator.cel.cost.prices import (
     Row,
 )
 from dra_operator.cel.errors import CelError, runtime_error, succeeds
-from dra_operator.cel.values.values import Opaque
+from dra_operator.cel.values import Opaque
 
 _BITS: Final = {4: 32, 6: 128}
 _HEX: Final = frozenset("0123456789abcdefABCDEF")

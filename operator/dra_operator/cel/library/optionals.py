@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from dra_operator.cel.cost.prices import Row
 from dra_operator.cel.errors import runtime_error
-from dra_operator.cel.values.golang import key_text
-from dra_operator.cel.values.values import MISSING, NONE, CelMap, Duration, Optional_, Timestamp, Uint
+from dra_operator.cel.values import MISSING, NONE, CelMap, Duration, Optional_, Timestamp, Uint, key_text
 
 # Go's zero time is the first moment of the year 1, not that of 1970.
 _ZERO_TIMESTAMP: Final = Timestamp(-62135596800 * 10**9)

@@ -22,7 +22,7 @@ from dra_operator.api.semver import parse_semver as parse_version
 from dra_operator.api.semver import parse_semver_normalizing as parse_version_normalizing
 from dra_operator.cel.cost.prices import READING, Implementation, Row
 from dra_operator.cel.errors import cost_exceeded, runtime_error, succeeds
-from dra_operator.cel.values.values import INT_MAX, INT_MIN, Opaque
+from dra_operator.cel.values import INT_MAX, INT_MIN, Opaque
 
 
 def parse_semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001, FBT002 - the function of CEL has it

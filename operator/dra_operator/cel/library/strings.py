@@ -20,7 +20,7 @@ from dra_operator.cel.cost.prices import (
     Row,
 )
 from dra_operator.cel.errors import CelError, check_length, runtime_error
-from dra_operator.cel.values.golang import key_text
+from dra_operator.cel.values import key_text
 
 _SHORT: Final = 10_000
 """Up to this product of their lengths a text may be looked for in another in any way."""

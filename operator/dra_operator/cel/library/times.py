@@ -15,8 +15,7 @@ from zoneinfo import ZoneInfo
 from dra_operator.api.text import quote
 from dra_operator.cel.cost.prices import Row
 from dra_operator.cel.errors import conversion_error, runtime_error
-from dra_operator.cel.values.golang import format_double_positional, parse_integer
-from dra_operator.cel.values.values import Duration, Timestamp
+from dra_operator.cel.values import Duration, Timestamp, format_double_positional, parse_integer
 
 _DURATION: Final = "google.protobuf.Duration"
 _TIMESTAMP: Final = "google.protobuf.Timestamp"

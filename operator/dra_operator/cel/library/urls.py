@@ -13,7 +13,7 @@ from dra_operator.api.text import quote
 from dra_operator.cel.cost.prices import TRANSFORMING, Implementation, Row
 from dra_operator.cel.errors import runtime_error
 from dra_operator.cel.library.network import version_of
-from dra_operator.cel.values.values import CelMap, Opaque
+from dra_operator.cel.values import CelMap, Opaque
 
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")

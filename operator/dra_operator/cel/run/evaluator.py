@@ -19,13 +19,23 @@ from dra_operator.cel.device import PreparedDevice, known_value
 from dra_operator.cel.errors import Abort, CelError, runtime_error
 from dra_operator.cel.library import regex
 from dra_operator.cel.library.core import no_overload, not_equal
-from dra_operator.cel.paths import LEVELS, table_entry
 from dra_operator.cel.run import steps as ir
 from dra_operator.cel.run.meter import Meter
-from dra_operator.cel.types.environment import price_of
-from dra_operator.cel.types.messages import make_message
-from dra_operator.cel.values.golang import check_key, key_text, look_up, qualify
-from dra_operator.cel.values.values import MISSING, NONE, CelMap, Optional_, cel_equal, go_type, hashed_key
+from dra_operator.cel.run.steps import LEVELS, table_entry
+from dra_operator.cel.types.environment import make_message, price_of
+from dra_operator.cel.values import (
+    MISSING,
+    NONE,
+    CelMap,
+    Optional_,
+    cel_equal,
+    check_key,
+    go_type,
+    hashed_key,
+    key_text,
+    look_up,
+    qualify,
+)
 
 Slots: TypeAlias = list[Any]
 """The device, the meter (None where nothing is counted), and the variables of folds."""

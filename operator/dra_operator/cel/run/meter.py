@@ -15,7 +15,7 @@ from dra_operator.cel.cost.prices import LIST_COST, MAP_COST, MESSAGE_COST
 from dra_operator.cel.errors import cost_exceeded
 from dra_operator.cel.run import steps as ir
 from dra_operator.cel.types.environment import price_of
-from dra_operator.cel.values.values import MISSING
+from dra_operator.cel.values import MISSING
 
 COST_LIMIT: Final = 1_000_000
 """The most that one evaluation may cost (`CELSelectorExpressionMaxCost`)."""

@@ -16,11 +16,9 @@ from dra_operator.cel.run import steps as ir
 from dra_operator.cel.run.steps import function, with_known_pattern
 from dra_operator.cel.syntax import nodes
 from dra_operator.cel.types.checker import Checked
-from dra_operator.cel.types.environment import Environment
-from dra_operator.cel.types.messages import TYPE_VALUES
+from dra_operator.cel.types.environment import TYPE_VALUES, Environment
 from dra_operator.cel.types.types import Kind
-from dra_operator.cel.values.golang import KEYS
-from dra_operator.cel.values.values import INT_MAX, INT_MIN, UINT_MAX, CelMap, Uint, go_type, hashed_key
+from dra_operator.cel.values import INT_MAX, INT_MIN, KEYS, UINT_MAX, CelMap, Uint, go_type, hashed_key
 
 _CONVERSIONS: Final = frozenset(
     ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")

@@ -17,8 +17,7 @@ from dra_operator.cel.library.formatting import FormatError, check_literal
 from dra_operator.cel.library.regex import Patterns
 from dra_operator.cel.library.times import int_to_timestamp, parse_duration, parse_timestamp
 from dra_operator.cel.syntax import nodes
-from dra_operator.cel.types.environment import DEVICE, Environment, Overload
-from dra_operator.cel.types.messages import MESSAGES, TYPE_NAMES
+from dra_operator.cel.types.environment import DEVICE, MESSAGES, TYPE_NAMES, Environment, Overload
 from dra_operator.cel.types.types import (
     BOOL,
     BYTES,
@@ -46,7 +45,7 @@ from dra_operator.cel.types.types import (
     substituted,
     unwrapped_optional,
 )
-from dra_operator.cel.values.values import Uint
+from dra_operator.cel.values import Uint
 
 _LITERALS: Final[dict[type, Type]] = {
     bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL,

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dra_operator.cel import values
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.quantities import parse_quantity
-from dra_operator.cel.values import values
 
 numbers = st.one_of(
     st.integers(-(2**63), 2**63 - 1),

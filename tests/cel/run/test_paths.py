@@ -2,8 +2,8 @@
 
 import pytest
 
-from dra_operator.cel.paths import reads, table_entry
 from dra_operator.cel.run.planner import plan
+from dra_operator.cel.run.steps import reads, table_entry
 from dra_operator.cel.types.environment import STORED
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.cel.values.golang import (
+from dra_operator.cel.values import (
     format_double,
     format_double_positional,
     parse_double,
