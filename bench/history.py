@@ -389,7 +389,7 @@ def happenings(month: Month, jobs: Iterable[Job]) -> Iterator[Change | WaitChang
     # Daemons, which are always there.
     sums = [Counter(digests[:8]) for _ in range(month.nodes)]
     changes = Counter[tuple[int, int]]()
-    touched: set[int] = set(range(month.nodes))
+    touched = {(node, shape) for node in range(month.nodes) for shape in digests[:8]}
     minute = 0.0
     for at, step, what in events:
         if touched and at >= minute + 60:
@@ -401,7 +401,7 @@ def happenings(month: Month, jobs: Iterable[Job]) -> Iterator[Change | WaitChang
         elif step == -1:
             node, shape, number = what
             sums[node][shape] += number
-            touched.add(node)
+            touched.add((node, shape))
         else:
             change = changes[step, what]
             changes[step, what] += 1
@@ -410,15 +410,11 @@ def happenings(month: Month, jobs: Iterable[Job]) -> Iterator[Change | WaitChang
                 yield _put(at, body, str(change))
 
 
-def _sums(at: float, sums: list[Counter[str]], touched: set[int]) -> Iterator[Change]:
-    for node in sorted(touched):
-        name, spec = (
-            name_of_node(node),
-            {each: number for each, number in sorted(sums[node].items()) if number},
-        )
-        yield Change(
-            _at(at), (POD_SUM, "", name), body={"kind": POD_SUM, "metadata": {"name": name}, "spec": spec}
-        )
+def _sums(at: float, sums: list[Counter[str]], touched: Iterable[tuple[int, str]]) -> Iterator[Change]:
+    for node, shape in sorted(touched):
+        name, number = f"{name_of_node(node)}/{shape}", sums[node][shape]
+        body = {"kind": POD_SUM, "metadata": {"name": name}, "spec": {shape: number}}
+        yield Change(_at(at), (POD_SUM, "", name), body=body if number else None)
 
 
 def fill(engine: Engine, month: Month) -> list[Job]:

@@ -15,6 +15,7 @@ from dra_operator.api.kinds import POLICIES
 from dra_operator.api.versions import rules_of
 from dra_operator.history.schema import (
     CONTENT,
+    FOUND,
     GAP,
     META,
     MICRO,
@@ -33,8 +34,8 @@ SERVER: Final = "Server"
 UNREAD: Final = "Unread"
 POD_SHAPE: Final = "PodShape"
 POD_SUM: Final = "PodSum"
-"""What a record keeps beside objects: the version of the API server, why a kind cannot be read, and pods without claims
-of a node as numbers of equal ones."""
+"""What a record keeps beside objects: the version of the API server, why a kind cannot be read, and how many equal pods
+without claims a node has, as `NODE/SHAPE`."""
 LEFT_OUT: Final = ("PersistentVolume", "PersistentVolumeClaim", *(kind.kind for kind in POLICIES))
 """What a record has none of, as a snapshot."""
 _AGO: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhdw])")
@@ -173,7 +174,7 @@ class Reader:
                 row.since,
                 end,
                 body,
-                bool(row.found),
+                bool(row.flags & FOUND),
                 row.until is None,
             )
 
@@ -220,8 +221,8 @@ def _within(table: Table, span: Span) -> ColumnElement[bool]:
 
 
 def expand_sum(body: Body, shapes: Mapping[str, Body]) -> Iterator[Body]:
-    """Yield the pods of a node that were stored as a sum, under names of their own."""
-    node = body["metadata"]["name"]
+    """Yield the equal pods of a node that were stored as a number, under names of their own."""
+    node = body["metadata"]["name"].partition("/")[0]
     for shape, number in body["spec"].items():
         pod = shapes[shape]
         for index in range(number):

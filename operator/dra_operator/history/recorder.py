@@ -101,7 +101,7 @@ class Recorder:
         self._residents: dict[Key, tuple[str, str]] = {}
         self._sums: dict[str, Counter[str]] = {}
         self._shapes: dict[str, Body] = {}
-        self._changed_sums: set[str] = set()
+        self._changed_sums: set[tuple[str, str]] = set()
         self._summed_at = self._asked_at = self._forgot_at = self._discovered_at = 0
         self._unasked = True
         self._ask: asyncio.Task[tuple[WaitingItem, ...] | None] | None = None
@@ -212,7 +212,7 @@ class Recorder:
         """Count a pod without claims among equal ones of its node, or count it no more."""
         if (before := self._residents.pop(key, None)) is not None:
             self._sums[before[0]][before[1]] -= 1
-            self._changed_sums.add(before[0])
+            self._changed_sums.add(before)
         if body is None:
             return
         metadata = {name: each for name, each in body["metadata"].items() if name not in ("name", "uid")}
@@ -226,12 +226,12 @@ class Recorder:
         self._shapes[digest] = shape
         self._residents[key] = node, digest
         self._sums.setdefault(node, Counter())[digest] += 1
-        self._changed_sums.add(node)
+        self._changed_sums.add((node, digest))
 
     def _sum_up(self) -> None:
-        for node in sorted(self._changed_sums):
-            numbers = {shape: number for shape, number in sorted(self._sums[node].items()) if number}
-            self._put(POD_SUM, node, numbers or None)
+        for node, shape in sorted(self._changed_sums):
+            number = self._sums[node][shape]
+            self._put(POD_SUM, f"{node}/{shape}", {shape: number} if number else None)
         self._changed_sums.clear()
         self._summed_at = self.now
 

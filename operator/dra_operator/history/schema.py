@@ -32,7 +32,7 @@ from sqlalchemy.pool import NullPool
 
 from dra_operator.api.convert import Body
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """The version of the tables; a store of another one is refused."""
 MICRO: Final = 1_000_000
 """Microseconds of a second."""
@@ -71,11 +71,17 @@ STATE: Final = Table(
     Column("until", BigInteger),
     Column("content", BigInteger, nullable=False),
     Column("own", LargeBinary, nullable=False),
-    Column("found", SmallInteger, nullable=False),
+    Column("flags", SmallInteger, nullable=False),
     Index("state_until", "until"),
     sqlite_with_rowid=False,
 )
-"""What an object was from a time until another; `found`: it was so already when the record began, or after a gap."""
+"""What an object was from a time until another; `flags` are those below."""
+FOUND: Final = 1
+"""It was so already when the record began, or after a gap."""
+HOLDS: Final = 2
+"""It is a claim with devices."""
+RUNS: Final = 4
+"""It is a pod that runs."""
 WAIT: Final = Table(
     "wait",
     TABLES,
@@ -168,7 +174,8 @@ _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")
 
 def pack(value: Any) -> bytes:
     """Return JSON, compressed: the same bytes for the same value."""
-    press = zlib.compressobj(zlib.Z_BEST_SPEED + 4, zdict=_DICTIONARY)
+    # Bodies are short: without the header and the checksum.
+    press = zlib.compressobj(zlib.Z_BEST_SPEED + 4, wbits=-zlib.MAX_WBITS, zdict=_DICTIONARY)
     # Opaque parameters may be bytes (`cluster.decoding`).
     text = orjson.dumps(value, default=orjson.Fragment, option=orjson.OPT_SORT_KEYS)
     return press.compress(text) + press.flush()
@@ -176,7 +183,7 @@ def pack(value: Any) -> bytes:
 
 def unpack(data: bytes) -> Any:
     """Return what was packed."""
-    press = zlib.decompressobj(zdict=_DICTIONARY)
+    press = zlib.decompressobj(-zlib.MAX_WBITS, zdict=_DICTIONARY)
     return orjson.loads(press.decompress(data) + press.flush())
 
 

@@ -12,11 +12,15 @@ from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, sele
 from sqlalchemy.exc import SQLAlchemyError
 
 from dra_operator.api.convert import Body
+from dra_operator.api.names import ENDED_PHASES
 from dra_operator.history.schema import (
     CONTENT,
+    FOUND,
     GAP,
+    HOLDS,
     META,
     OBJECT,
+    RUNS,
     STATE,
     WAIT,
     StoreError,
@@ -126,6 +130,8 @@ class Writer:
         Raises StoreError if they could not be stored; then nothing of them is, and `reload` must be called.
         """
         batch = _Batch()
+        if len(self._contents) >= _MOST_CONTENTS:
+            self._contents.clear()
         try:
             with self._engine.begin() as connection:
                 for change in changes:
@@ -190,7 +196,7 @@ class Writer:
             "until": None,
             "content": place,
             "own": own,
-            "found": int(is_found),
+            "flags": FOUND * is_found | _flags_of(change.body),
         }
 
     def _time_of(self, change: Change | WaitChange, gap: tuple[int, int] | None) -> int:
@@ -252,8 +258,6 @@ class Writer:
             if known is None:
                 known = self._take_id(CONTENT)
                 batch.contents.append({"id": known, "digest": digest, "body": data})
-            if len(self._contents) >= _MOST_CONTENTS:
-                self._contents.clear()
             self._contents[digest] = known
         return known
 
@@ -267,6 +271,14 @@ class Writer:
                 f"the store cannot be written: {getattr(error, 'orig', None) or error}"
             ) from error
         self._contents.clear()
+
+
+def _flags_of(body: Body) -> int:
+    status = body.get("status") or {}
+    if body["kind"] == "ResourceClaim":
+        return HOLDS if status.get("allocation") else 0
+    is_on_node = body["kind"] == "Pod" and (body.get("spec") or {}).get("nodeName")
+    return RUNS if is_on_node and status.get("phase") not in ("", None, "Pending", *ENDED_PHASES) else 0
 
 
 def _close_wait(batch: _Batch, known: _OpenObject, at: int) -> None:
