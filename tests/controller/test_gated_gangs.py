@@ -22,11 +22,14 @@ class GangBench:
             self.server.put(resource_slice(name, "gpu-0", "gpu-1"))
         self.operator = Operator(self.server, self.clock, 0)
 
-    def create(self, name, size="", *, gates=(GATE,), group="", labels=None, shared=(), **annotations):
+    def create(
+        self, name, size="", *, gates=(GATE,), group="", labels=None, shared=(), devices=1, **annotations
+    ):
         """Create a pod with a claim of its own: of a gang of that size, or of a PodGroup."""
-        own = claim(name, owner=f"uid-{name}", uid=f"uid-claim-{name}")
-        self.server.put({**own, "metadata": {**own["metadata"], "labels": labels or {}}})
-        body = pod(name, *[named(each, each) for each in (name, *shared)])
+        own = claim(name, devices, owner=f"uid-{name}", uid=f"uid-claim-{name}")
+        if devices:
+            self.server.put({**own, "metadata": {**own["metadata"], "labels": labels or {}}})
+        body = pod(name, *[named(each, each) for each in (*[name] * bool(devices), *shared)])
         of_gang = {GANG: "g", GANG_SIZE: size} if size and not group else {}
         body["metadata"] |= {"uid": f"uid-{name}", "annotations": {**of_gang, **annotations}}
         body["spec"] |= {"schedulingGates": [{"name": each} for each in gates]}
@@ -61,6 +64,24 @@ class GangBench:
     def gated(self):
         """Return the names of the pods that our gate holds."""
         return sorted(each["metadata"]["name"] for each in self.server.of_kind("Pod") if is_gated(each))
+
+    def refuse(self, *names):
+        """Have kube-scheduler say that it cannot place pods, and take their nominations, as it does for PodGroups."""
+        for name in names:
+            body = self.read(name)
+            condition = {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": "no cpu",
+            }
+            self.server.put(
+                {**body, "status": {**body["status"], "nominatedNodeName": "", "conditions": [condition]}}
+            )
+
+    def told(self, name):
+        """Return what was told of a pod that was handed back."""
+        return [text for each, text in self.operator.messages if each == name and "handed back" in text]
 
     def bind(self, *names):
         """Bind pods to the nodes that they are nominated to, as kube-scheduler does."""
@@ -185,3 +206,79 @@ def test_what_is_against_one_pod_is_told_of_all(bench):
 
     assert bench.gated() == ["p0", "p1"]
     assert {("p0", "ClaimNotGated"), ("p1", "ClaimNotGated")} <= bench.operator.told
+
+
+@pytest.mark.parametrize("gate", [GATE, "example.com/quota"])
+@pytest.mark.parametrize("policy", [{"gang": {"minCount": 2}}, {"basic": {}}])
+def test_pods_that_kube_scheduler_holds_for_another_of_their_podgroup_are_handed_back(bench, policy, gate):
+    """One without room, or with a foreign gate, came when their gates were off: they give back what they hold."""
+    bench.put_group(**policy)
+    for name in ("p0", "p1"):
+        bench.create(name, group="train")
+    bench.rest()
+    assert bench.gated() == []
+    bench.create("late", group="train", devices=3, gates=(gate,))
+    bench.rest(50)
+    assert not bench.told("p0")
+    bench.rest(30)
+
+    why = f'kube-scheduler looks at no pod of PodGroup "{NAMESPACE}/train" while one has a gate: late'
+    for name in ("p0", "p1"):
+        assert bench.told(name) == [f"handed back: {why}; delete the pod to try again"]
+        (own,) = bench.server.claims_of(bench.read(name))
+        assert not own["status"].get("allocation")
+    assert not bench.operator.metrics_of_errors()
+
+
+@pytest.mark.parametrize("gates", [(GATE, "example.com/quota"), ("example.com/quota",)])
+def test_a_foreign_gate_holds_all_before_they_are_let_go(bench, gates):
+    """kube-scheduler would look at none of them: they hold nothing, are told, and go once it is off."""
+    bench.put_group(gang={"minCount": 2})
+    for name in ("p0", "p1"):
+        bench.create(name, group="train")
+    bench.create("p2", group="train", gates=gates)
+    bench.rest()
+    assert {"p0", "p1"} <= set(bench.gated())
+    assert not any(each["status"].get("allocation") for each in bench.server.of_kind("ResourceClaim"))
+    text = f'PodGroup "{NAMESPACE}/train": pod "p2" has the gate example.com/quota'
+    assert {("p0", text), ("p1", text)} <= bench.operator.messages
+    body = bench.read("p2")
+    left = [{"name": GATE}] if GATE in gates else []
+    bench.server.put({**body, "spec": {**body["spec"], "schedulingGates": left}})
+    bench.rest()
+
+    assert bench.gated() == []
+
+
+def test_a_pod_that_gets_its_devices_later_lets_the_others_go_on(bench):
+    """kube-scheduler held them for as long as it had its gate, and nothing is taken back from them."""
+    bench.put_group(gang={"minCount": 2})
+    bench.create("beside", devices=2)
+    for name in ("p0", "p1"):
+        bench.create(name, group="train")
+    bench.rest()
+    bench.create("late", group="train", devices=2)
+    bench.rest(40)
+    assert bench.gated() == ["late"]
+    bench.end("beside", "Succeeded")
+    bench.rest(100)
+
+    assert bench.gated() == []
+    assert not bench.told("p0")
+
+
+def test_a_gang_is_told_as_broken_when_another_pod_runs_later(bench):
+    """What was handed back before says so anew, also a pod without claims, whose nomination kube-scheduler took."""
+    bench.create("leader", "3", devices=0)
+    for name in ("p0", "p1"):
+        bench.create(name, "3")
+    bench.rest()
+    bench.refuse("leader", "p0")
+    bench.rest(70)
+    for name in ("leader", "p0"):
+        assert bench.told(name) == ["handed back: no cpu; delete the pod to try again"]
+    bench.bind("p1")
+    bench.rest(30)
+
+    for name in ("leader", "p0"):
+        assert any(text.startswith(f"gang broken: {name} of 3: handed back") for text in bench.told(name))

@@ -84,11 +84,15 @@ class HandbackBench:
         self.pods = {}
         self.version, self.sent = 0, []
 
-    gang = None
+    gang = hold = None
 
     def find(self, _key):
         """Return the gang of a pod."""
         return self.gang
+
+    def find_hold(self, _key):
+        """Return why kube-scheduler does not look at the pods of its gang."""
+        return self.hold
 
     def send(self, write):
         """Note a write to a pod."""

@@ -229,6 +229,16 @@ class ControlPlane:
         scheduler.stop(grace=5)
         self._processes.remove(scheduler)
 
+    @contextmanager
+    def without_scheduler(self) -> Iterator[None]:
+        """Have no kube-scheduler inside the `with` block, and then another one."""
+        (scheduler,) = [each for each in self._processes if each.name == "kube-scheduler"]
+        self.stop_scheduler(scheduler)
+        try:
+            yield
+        finally:
+            self.start_scheduler()
+
     def scheduler_metrics(self) -> str:
         """Return what kube-scheduler serves at /metrics."""
         connection = _tls_connection(self._ports["scheduler"].number, seconds=30)

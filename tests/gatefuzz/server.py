@@ -121,10 +121,18 @@ class Server:
         name = claim["metadata"]["name"]
         for pod in self.of_kind("Pod"):
             names = [entry["resourceClaimName"] for entry in pod["spec"]["resourceClaims"]]
-            if name in names and not (is_gated(pod) or is_over(pod) or is_refused(pod)):
+            if name in names and not (is_gated(pod) or is_over(pod) or is_refused(pod) or self._is_held(pod)):
                 raise BrokenError(
                     f"claim {name} lost its devices, which pod {pod['metadata']['name']} may use"
                 )
+
+    def _is_held(self, pod: dict[str, Any]) -> bool:
+        """Return whether kube-scheduler looks at no pod of a PodGroup, as one has a gate."""
+        group = pod["spec"].get("schedulingGroup")
+        others = [
+            each["spec"] for each in self.of_kind("Pod") if each["spec"].get("schedulingGroup") == group
+        ]
+        return group is not None and any(each.get("schedulingGates") for each in others)
 
     def _check_hand_over(self, pod: dict[str, Any]) -> None:
         """Check that a pod is let go only when all its claims are stored, usable on one node."""

@@ -176,13 +176,19 @@ def gates(full_access, scene):
     return scene
 
 
+def create_gang(scene, made_by):
+    """Return the PodGroup, which is created, and the annotations of the pods of a gang of two."""
+    if made_by == "annotations":
+        return "", GANG
+    create_group(scene, 2)
+    return "gang", {}
+
+
 @pytest.mark.parametrize("made_by", ["PodGroup", "annotations"])
 def test_both_are_bound_with_a_half_each(gates, run_full_operator, made_by):
     """The operator decides the pods of a PodGroup, or of one annotation, together, when both are there."""
     run_full_operator(*FLAGS)
-    if made_by == "PodGroup":
-        create_group(gates, 2)
-    group, annotations = ("gang", {}) if made_by == "PodGroup" else ("", GANG)
+    group, annotations = create_gang(gates, made_by)
     create_pod(gates, "p0", group, is_gated=True, annotations=annotations)
     gates.client.wait_for(gates.claims, lambda found: found["items"], what="the claim of p0")
     time.sleep(2)
@@ -224,14 +230,42 @@ def wait_event(scene, name, text):
     return find(found)[0]
 
 
-def test_a_pod_that_took_the_node_meanwhile_breaks_no_gang_in_silence(gates, run_full_operator):
+def test_pods_that_kube_scheduler_holds_for_a_late_one_are_handed_back(
+    gates, run_full_operator, full_control_plane
+):
+    """One more of the PodGroup than minCount comes when the gates are off, without room: the others are told."""
+    run_full_operator(*FLAGS)
+    create_template(gates, halves=2)
+    create_group(gates, 2)
+    with full_control_plane.without_scheduler():
+        for name in ("p0", "p1"):
+            create_pod(gates, name, "gang", is_gated=True)
+        wait_pods(
+            gates,
+            lambda pods: len(pods) == 2 and not any(pod["spec"].get("schedulingGates") for pod in pods),
+            "both let go",
+        )
+        create_pod(gates, "late", "gang", is_gated=True, template="part-2")
+
+    for name in ("p0", "p1"):
+        event = wait_event(gates, name, "handed back")
+        assert event["message"].endswith("while one has a gate: late; delete the pod to try again"), event
+    gates.client.wait_for(
+        gates.claims, lambda found: not any(map(allocation, found["items"])), what="devices taken back"
+    )
+    assert not any(pod["spec"].get("nodeName") for pod in wait_pods(gates, bool, "pods").values())
+
+
+@pytest.mark.parametrize("made_by", ["PodGroup", "annotations"])
+def test_a_pod_that_took_the_node_meanwhile_breaks_no_gang_in_silence(gates, run_full_operator, made_by):
     """Where somebody fills a node in between, each pod is bound, waits with its gate, or is told as handed back."""
     run_full_operator(*FLAGS)
+    group, annotations = create_gang(gates, made_by)
     create_node(gates, "node-2")
     publish_on(gates, "node-2", [OWNED])
     create_template(gates, halves=2)
     for name in ("p0", "p1"):
-        create_pod(gates, name, is_gated=True, template="part-2", cpu="5", annotations=GANG)
+        create_pod(gates, name, group, is_gated=True, template="part-2", cpu="5", annotations=annotations)
     gates.client.wait_for(
         gates.claims, lambda found: any(map(allocation, found["items"])), what="an allocation"
     )

@@ -57,6 +57,8 @@ class MemberRecord:
     node: str
     let_go_node: str
     is_gated: bool
+    foreign_gate: str
+    """A gate of somebody else that it has."""
     has_succeeded: bool
     is_nominated: bool
     claims: frozenset[str]
@@ -64,6 +66,11 @@ class MemberRecord:
     """The kind of its controller."""
     said: Mapping[str, str]
     """Its annotations about gangs."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it has a gate, and is not nominated, which is the last step before ours comes off."""
+        return not self.is_nominated and (self.is_gated or bool(self.foreign_gate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +117,18 @@ class GangStatus:
     @property
     def is_incomplete(self) -> bool:
         """Whether its gated pods wait for others, or for its PodGroup."""
-        is_short = not self.problem and not self.is_begun and self.missing > 0
-        return bool(self.gated) and (is_short or not self.is_known)
+        return bool(self.gated) and (not self.is_known or bool(not self.problem and self.waits_for))
 
     @property
     def waits_for(self) -> str:
         """Why none of its gated pods is decided now; empty if they are."""
-        if self.problem or self.is_begun or not self.missing:
+        if self.problem or self.is_begun:
             return self.problem
+        if not self.missing:
+            # Of a PodGroup kube-scheduler looks at no pod while one has a gate.
+            others = self.ungated if self.key[1].startswith("podgroup/") else ()
+            held = next((each for each in (*self.gated, *others) if each.foreign_gate), None)
+            return f'{self.title}: pod "{held.key[1]}" has the gate {held.foreign_gate}' if held else ""
         owners = {each.owner for each in self.gated}
         text = self.missing_pods(self.size - self.missing)
         if owners == {"StatefulSet"}:
@@ -152,6 +163,8 @@ class Gangs:
     """How far gangs were by the claims of a version."""
     _answers: dict[GangKey, tuple[object, float, PodExplanation | None]] = field(default_factory=dict)
     """Why gangs wait, by what that depended on, and since when that is so."""
+    _holds: dict[GangKey, str | None] = field(default_factory=dict)
+    """Why kube-scheduler does not look at gangs, where it was asked for."""
 
     # --- taking in
 
@@ -194,6 +207,7 @@ class Gangs:
     def _forget_answers(self, gang: GangKey) -> None:
         self._statuses.pop(gang, None)
         self._answers.pop(gang, None)
+        self._holds.pop(gang, None)
 
     # --- what there is
 
@@ -217,6 +231,20 @@ class Gangs:
         if known is None or known[0] != self.claims.version:
             known = self._statuses[key] = self.claims.version, self._find_status(key)
         return known[1]
+
+    def find_hold(self, pod: Key) -> str | None:
+        """Return why kube-scheduler does not look at a pod: another one of its PodGroup is gated; None if it may.
+
+        Source: kube-scheduler, `PriorityQueue.runPreEnqueuePlugins` of an entity.
+        """
+        key = self.key_of(pod)
+        if key is None or not key[1].startswith("podgroup/"):
+            return None
+        if key not in self._holds:
+            held = [each[1] for each in self.members(key) if self._members[each][1].is_held]
+            why = f"kube-scheduler looks at no pod of {GangStatus(key).title} while one has a gate: "
+            self._holds[key] = why + held[0] if held else None
+        return self._holds[key]
 
     def _find_status(self, key: GangKey) -> GangStatus | None:
         members = [self._members[each][1] for each in self._gangs.get(key, ())]
@@ -485,13 +513,15 @@ def _read_member(body: Mapping[str, Any]) -> tuple[GangKey, MemberRecord] | None
     namespace, uid = str(metadata.get("namespace", "")), str(metadata.get("uid", ""))
     name = f"podgroup/{group}" if group else f"gang/{said[GANG_ANNOTATION]}"
     mark = read_mark(str(said.get(LET_GO_ANNOTATION, "")), uid)
+    gates = [str(each.get("name")) for each in spec.get("schedulingGates") or ()]
     owners = [each for each in metadata.get("ownerReferences") or () if each.get("controller")]
     record = MemberRecord(
         (namespace, str(metadata["name"])),
         uid,
         str(spec.get("nodeName") or ""),
         "" if mark is None else mark.node,
-        any(each.get("name") == GATE for each in spec.get("schedulingGates") or ()),
+        GATE in gates,
+        next((each for each in gates if each != GATE), ""),
         has_succeeded,
         bool(status.get("nominatedNodeName")),
         pod_use(body).claims,

@@ -38,7 +38,7 @@ class LetGoPod:
     pod: SchedulingPod
     node: str
     why: str = ""
-    """What kube-scheduler said last of why it cannot."""
+    """Why it cannot, by what kube-scheduler said last."""
     reserved: frozenset[str] = frozenset()
     """The claims that are reserved for it. We reserve those that are shared before the gate comes off, PreBind all."""
     since: float | None = None
@@ -56,8 +56,6 @@ class LetGoPod:
     def observe(self, pod: SchedulingPod) -> None:
         """Take in the newest state of the pod."""
         self.pod = pod
-        if pod.scheduled is not None and pod.is_unschedulable:
-            self.why = pod.scheduled.message
         # One that kube-scheduler took off, or replaced, is not ours any more, even if it comes back.
         self.is_nomination_over = self.is_nomination_over or pod.nominated_node != self.node
 
@@ -82,11 +80,14 @@ class Handback:
         for known in pods.values():
             if known.is_handed_back:
                 self._clear_nomination(known)
-            elif not self._has_evidence(known):
+                self._report_handed_back(known)
+            elif (why := self._find_evidence(known)) is None:
                 known.since = None
-            elif self._observe_reservations(known) or known.since is None:
-                # PreBind reserves one claim after the other, so it may be at work.
-                known.since = now
+            else:
+                known.why = why
+                if self._observe_reservations(known) or known.since is None:
+                    # PreBind reserves one claim after the other, so it may be at work.
+                    known.since = now
         since = {key: known.since for key, known in pods.items() if known.since is not None}
         due = {key for key, begun in since.items() if now >= begun + self.seconds}
         for key in sorted(due):
@@ -105,22 +106,28 @@ class Handback:
     def _claims(self, pod: SchedulingPod) -> list[ResourceClaim]:
         return self.context.claims.find_all(pod.namespace, pod.claims)
 
-    def _has_evidence(self, known: LetGoPod) -> bool:
-        """Return whether all that is known says that kube-scheduler cannot place a pod, and is not about to."""
+    def _find_evidence(self, known: LetGoPod) -> str | None:
+        """Return why kube-scheduler cannot place a pod, by all that is known; None if it may, or is about to."""
         pod = known.pod
         if known.withdraws:
             # After the first claim there is no way back.
-            return True
-        if not pod.is_unschedulable or any(sign in known.why for sign in MAKES_ROOM):
-            return False
+            return known.why
+        why = self.gangs.find_hold(pod.key)
+        if why is None:
+            if pod.scheduled is None or not pod.is_unschedulable:
+                return None
+            why = pod.scheduled.message
+            if any(sign in why for sign in MAKES_ROOM):
+                return None
         if pod.nominated_node and known.is_nomination_over:
             # A nomination that is not ours: kube-scheduler makes room there.
-            return False
+            return None
         claims = self._claims(pod)
-        if not pod.claims:
-            # One of a gang, of which only the nomination is to be taken back.
-            return pod.is_nominated_by_operator
-        return any(map(self._is_held, claims)) or bool(self._kept(pod)) or any(map(is_pending, claims))
+        if pod.claims:
+            is_stuck = any(self._is_held(claim) or is_pending(claim) for claim in claims)
+            return why if is_stuck or self._kept(pod) else None
+        # One of a gang, of which only the nomination is to be taken back, or kube-scheduler has taken it.
+        return why if pod.is_nominated_by_operator or not pod.nominated_node else None
 
     def _kept(self, pod: SchedulingPod) -> list[str]:
         """Return the names of the claims of ours that stay, as we have reserved them for the pods that share them."""
@@ -162,12 +169,14 @@ class Handback:
         if is_done and (known.withdraws or not pod.claims):
             self._clear_nomination(known)
             log.warning(messages.HANDED_BACK, pod=text(pod.key), uid=pod.uid, why=known.why)
-            gang = self.gangs.find(pod.key)
-            broken = "" if gang is None or not gang.bound else messages.gang_broken(pod.name, gang.size)
-            self._report(known, messages.EVENT_HANDED_BACK, broken + handed_back(known.why, known.node))
+            self.context.metrics.handed_back.inc()
+            self._report_handed_back(known)
         elif is_done and known.trouble is None and (kept := self._kept(pod)):
             log.warning(messages.NOT_HANDED_BACK, pod=text(pod.key), uid=pod.uid, why=known.why)
-            self._report(known, messages.EVENT_NOT_HANDED_BACK, messages.not_handed_back(known.why, kept))
+            self.context.metrics.handed_back.inc()
+            self._report_trouble(
+                known, messages.EVENT_NOT_HANDED_BACK, messages.not_handed_back(known.why, kept)
+            )
 
     def _is_left(self, known: LetGoPod, claim: ResourceClaim) -> bool:
         """Return whether something of a claim is still to be taken back: its allocation, or only our finalizer."""
@@ -181,11 +190,19 @@ class Handback:
         if known.pod.is_nominated_by_operator and not known.is_nomination_over:
             self.write_to_pod(nominate(known.pod, None))
 
-    def _report(self, known: LetGoPod, reason: str, message: str) -> None:
-        """Have it told what became of a pod that kube-scheduler cannot place, and count it."""
-        known.trouble = PendingReason(reason, message)
-        self.context.metrics.handed_back.inc()
-        self.on_changed(known.pod.key)
+    def _report_handed_back(self, known: LetGoPod) -> None:
+        """Have it told that a pod was handed back; again once another one of its gang runs."""
+        pod = known.pod
+        gang = self.gangs.find(pod.key)
+        broken = "" if gang is None or not gang.bound else messages.gang_broken(pod.name, gang.size)
+        self._report_trouble(known, messages.EVENT_HANDED_BACK, broken + handed_back(known.why, known.node))
+
+    def _report_trouble(self, known: LetGoPod, reason: str, message: str) -> None:
+        """Have it told what became of a pod that kube-scheduler cannot place, if that is new."""
+        trouble = PendingReason(reason, message)
+        if trouble != known.trouble:
+            known.trouble = trouble
+            self.on_changed(known.pod.key)
 
 
 def _is_reserved_for(claim: ResourceClaim, pod: SchedulingPod) -> bool:

@@ -360,7 +360,9 @@ class WaitingPods:
             self.facts.clear(("pod", key))
         else:
             event = warning(Subject("Pod", *key, status.uid), why.reason, why.message)
-            self.facts.report(("pod", key), event, why.reason, is_paced=True)
+            # That of a pod that was handed back changes only where its gang is broken by it, which is news.
+            news = why.message if why.reason == messages.EVENT_HANDED_BACK else why.reason
+            self.facts.report(("pod", key), event, news, is_paced=True)
         texts = (
             {}
             if why is None

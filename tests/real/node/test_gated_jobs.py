@@ -1,10 +1,11 @@
-"""A Job whose devices the operator decides runs in containers on two nodes."""
+"""Pods whose devices the operator decides run in containers: a Job on two nodes, a gang on one."""
 
 import pytest
 
 from controlplane.manifests import MANIFESTS
 from controlplane.node.images import GUEST
-from dra_operator.api.names import CLAIMS_LABEL, GATE, OWNED_KEY
+from controlplane.scene import RESOURCE
+from dra_operator.api.names import CLAIMS_LABEL, GANG_ANNOTATION, GANG_SIZE_ANNOTATION, GATE, OWNED_KEY
 
 FLAGS = ("--claims=all", "--devices=owned", "--ownership-quiet-seconds=0")
 PODS = 10
@@ -40,6 +41,23 @@ def managed(cluster):
     cluster.plane.kubectl("delete", *files)
 
 
+def reporting(entries, gates):
+    """Return the spec of a pod that reports what it has of its claims, and ends."""
+    container = {
+        "name": "main",
+        "image": GUEST,
+        "command": ["report"],
+        "resources": {"claims": [{"name": entry["name"]} for entry in entries]},
+    }
+    return {
+        "restartPolicy": "Never",
+        "enableServiceLinks": False,
+        "schedulingGates": [{"name": name} for name in gates],
+        "resourceClaims": entries,
+        "containers": [container],
+    }
+
+
 def create_job(cluster, fabric, gates):
     """Create a Job of pods that report what they have: a claim of a template, and one that they share."""
     cluster.create_template("own")
@@ -48,20 +66,8 @@ def create_job(cluster, fabric, gates):
         {"name": "own", "resourceClaimTemplateName": "own"},
         {"name": "shared", "resourceClaimName": "shared"},
     ]
-    container = {
-        "name": "main",
-        "image": GUEST,
-        "command": ["report"],
-        "resources": {"claims": [{"name": entry["name"]} for entry in entries]},
-    }
-    pod = {
-        "restartPolicy": "Never",
-        "enableServiceLinks": False,
-        "schedulingGates": [{"name": name} for name in gates],
-        "resourceClaims": entries,
-        "containers": [container],
-    }
-    spec = {"completions": PODS, "parallelism": PODS, "backoffLimit": 0, "template": {"spec": pod}}
+    template = {"spec": reporting(entries, gates)}
+    spec = {"completions": PODS, "parallelism": PODS, "backoffLimit": 0, "template": template}
     jobs = f"/apis/batch/v1/namespaces/{cluster.namespace}/jobs"
     cluster.client.create(jobs, {"metadata": {"name": "job"}, "spec": spec})
     return f"{jobs}/job"
@@ -115,3 +121,50 @@ def run_job(cluster, nodes, gates):
     # A kubelet that got no answer in time asks again.
     prepared = {call.claim for driver in drivers for call in driver.calls if call.verb == "prepare"}
     assert len(prepared) == PODS
+
+
+@pytest.mark.parametrize("made_by", ["PodGroup", "annotations"])
+def test_both_containers_of_a_gang_see_their_half(cluster, nodes, made_by):
+    """A card is published whole, and then as halves; each pod takes the whole, or else a half."""
+    counters = [{"name": "card", "counters": {"slots": {"value": "2"}}}]
+    parts = (("whole", "whole", "2"), ("half-0", "half", "1"), ("half-1", "half", "1"))
+    cluster.start_driver(nodes[0], [part_of_card(*part) for part in parts], counters=counters)
+    options = [
+        {
+            "name": kind,
+            "deviceClassName": cluster.driver,
+            "selectors": [{"cel": {"expression": f'device.attributes["{cluster.driver}"].kind == "{kind}"'}}],
+        }
+        for kind in ("whole", "half")
+    ]
+    requests = {"devices": {"requests": [{"name": "devices", "firstAvailable": options}]}}
+    templates = f"{RESOURCE}/namespaces/{cluster.namespace}/resourceclaimtemplates"
+    cluster.client.create(templates, {"metadata": {"name": "part"}, "spec": {"spec": requests}})
+    annotations, group = {GANG_ANNOTATION: "g", GANG_SIZE_ANNOTATION: "2"}, {}
+    if made_by == "PodGroup":
+        groups = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{cluster.namespace}/podgroups"
+        policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        cluster.client.create(groups, {"metadata": {"name": "g"}, "spec": policy})
+        annotations, group = {}, {"schedulingGroup": {"podGroupName": "g"}}
+
+    for name in ("p0", "p1"):
+        spec = reporting([{"name": "part", "resourceClaimTemplateName": "part"}], [GATE])
+        metadata = {"name": name, "annotations": annotations}
+        cluster.client.create(cluster.pods, {"metadata": metadata, "spec": {**spec, **group}})
+
+    reports = [cluster.report(name) for name in ("p0", "p1")]
+    assert sorted(map(sorted, [report.devices for report in reports])) == [["half-0"], ["half-1"]]
+    for report in reports:
+        (half,) = report.devices
+        assert report.environment[half.upper().replace("-", "_")] == "of-node-1"
+
+
+def part_of_card(name, kind, slots):
+    """Return a device that takes so many slots of its card."""
+    uses = [{"counterSet": "card", "counters": {"slots": {"value": slots}}}]
+    return {
+        "name": name,
+        "attributes": {"kind": {"string": kind}},
+        "consumesCounters": uses,
+        "taints": OWNED,
+    }
