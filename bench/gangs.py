@@ -2,7 +2,8 @@
 
 *equal*: one GPU each, 70 % in use. *mixed*: four kinds of 16 pods, GPU and NIC, half of them of one root, cpu for
 three a node. *halves*: exactly 64 halves are free. *short*: 63 are free. *match*: 125 racks of 8 nodes, one has 64
-free. *large*: as equal, with 256 pods, once. Times are of the processor; p99 is the longest of 50.
+free. *large*: as equal, with 256 pods, once. *handover*: 256 gated pods, the first cycle of the operator and those in
+which 16 answers each come in. Times are of the processor; p99 is the longest of 50.
 """
 
 import sys
@@ -12,16 +13,18 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("tests", "tests/questions")]
+_FOLDERS: Final = ("tests", "tests/questions", "tests/controller")
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in _FOLDERS]
 
 from test_gangs import DRIVER, GROUP, device_class, devices, node, pod, pod_group, request, template
+from test_gated_gangs import GangBench
 
 from dra_operator import Cluster
 from dra_operator.pods.gang_assignment import GangAssigner
 from dra_operator.questions.gang_members import find_gang
 from dra_operator.questions.gangs import explain_gang
 
-WORKLOADS: Final = ("equal", "mixed", "halves", "short", "match", "large")
+WORKLOADS: Final = ("equal", "mixed", "halves", "short", "match", "large", "handover")
 _NODES: Final = 1000
 _PODS: Final = 64
 _ROUNDS: Final = 50
@@ -78,9 +81,31 @@ def make_world(kind: str) -> Cluster:
     return Cluster.load(bodies)
 
 
+def hand_over() -> None:
+    """Measure the cycles in which 256 pods are decided and let go, on 100 nodes of 8 devices."""
+    bench, chance, times = GangBench(nodes=100, devices=8), Random(1), []  # noqa: S311
+    for number in range(256):
+        bench.create(f"p{number}", "256")
+    while not times or bench.gated():
+        bench.operator.tell(len(bench.server.events))
+        bench.clock.now += 0.02
+        started = time.process_time()
+        bench.operator.run()
+        times.append(1000 * (time.process_time() - started))
+        for _ in range(16):
+            bench.operator.send_one(chance)
+    first, *rest = times
+    print(
+        f"handover: first cycle {first:.0f} ms; {len(rest)} more, {sum(rest):.0f} ms, the longest {max(rest):.0f} ms"
+    )
+
+
 def main() -> None:
     """Measure the workloads that are named, or all."""
     for kind in sys.argv[1:] or WORKLOADS:
+        if kind == "handover":
+            hand_over()
+            continue
         state, gang = find_gang(make_world(kind), GROUP)
         times = []
         for _ in range(2 if kind == "large" else _ROUNDS + 1):

@@ -1,6 +1,7 @@
 """Gangs of gated pods in the operator: what becomes of one that is begun, and of one that says rubbish."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -12,14 +13,14 @@ from pod_world import NAMESPACE, claim, device_class, named, node, pod, resource
 
 
 class GangBench:
-    """Two nodes of two devices, gated pods with a claim each, and an operator that may be followed by another."""
+    """Nodes of some devices, gated pods with a claim each, and an operator that may be followed by another."""
 
-    def __init__(self):
+    def __init__(self, nodes=2, devices=2):
         self.clock, self.server = Clock(), Server()
         self.server.put(device_class())
-        for name in ("n1", "n2"):
-            self.server.put(node(name, cpu="8"))
-            self.server.put(resource_slice(name, "gpu-0", "gpu-1"))
+        for number in range(1, nodes + 1):
+            self.server.put(node(f"n{number}", cpu="8"))
+            self.server.put(resource_slice(f"n{number}", *[f"gpu-{each}" for each in range(devices)]))
         self.operator = Operator(self.server, self.clock, 0)
 
     def create(
@@ -282,3 +283,39 @@ def test_a_gang_is_told_as_broken_when_another_pod_runs_later(bench):
 
     for name in ("leader", "p0"):
         assert any(text.startswith(f"gang broken: {name} of 3: handed back") for text in bench.told(name))
+
+
+def test_a_decision_about_a_gang_counts_once_and_ends_in_time(bench):
+    """It is observed as one of a claim is; where its time is over nothing is decided, and it is tried again."""
+    for name in ("p0", "p1"):
+        bench.create(name, "2")
+    allocator = bench.operator.allocator
+    allocator.limits = replace(allocator.limits, seconds=0.0)
+    bench.rest(10)
+    assert bench.gated() == ["p0", "p1"]
+    (family,) = bench.operator.metrics.decision_seconds.collect()
+    assert [each.value for each in family.samples if each.name.endswith("_count")] == [1]
+    allocator.limits = replace(allocator.limits, seconds=10.0)
+    bench.rest()
+
+    assert bench.gated() == []
+
+
+def test_a_gang_of_256_is_handed_over_beside_others():
+    """While its writes are under way another pod is decided and let go; then all its gates come off."""
+    bench = GangBench(nodes=33, devices=8)
+    for number in range(256):
+        bench.create(f"p{number}", "256")
+    bench.operator.tell(len(bench.server.events))
+    bench.operator.run()
+    of_gang, bench.operator.pending = bench.operator.pending, []
+    bench.create("beside")
+    bench.rest(2)
+    assert len(of_gang) == 2 * 256
+    assert "beside" not in bench.gated()
+    assert len(bench.gated()) == 256
+
+    bench.operator.pending = of_gang
+    bench.rest(10)
+
+    assert bench.gated() == []

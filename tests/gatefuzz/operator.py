@@ -70,7 +70,7 @@ class Operator:
         self.metrics = Metrics()
         inventory, ledger = Inventory(), Ledger()
         began = self.clock()
-        allocator = Allocator(
+        allocator = self.allocator = Allocator(
             inventory, ledger, clock=self.clock, share_ids=lambda: "", decider=Decider.OPERATOR
         )
         self.cycle = SchedulingCycle(

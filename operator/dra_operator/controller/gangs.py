@@ -338,9 +338,12 @@ class Gangs:
 
     @property
     def assigner(self) -> GangAssigner:
-        """What decides gangs."""
+        """What decides a gang, and is made anew for each: in the time that a claim may take as well."""
         allocator = self.decider.allocator
-        return GangAssigner(dict.fromkeys(Decider, allocator), _Placement(self.cluster, self.decider))
+        found = GangAssigner(dict.fromkeys(Decider, allocator), _Placement(self.cluster, self.decider))
+        if (seconds := allocator.limits.seconds) is not None:
+            found.until = allocator.clock() + seconds
+        return found
 
     def build(self, status: GangStatus, waiting: Sequence[MemberRecord]) -> Gang | Explanation:
         """Return a gang of those that have a node, or were let go for one, and of some that wait; or why it is none."""

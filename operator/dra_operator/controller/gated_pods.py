@@ -404,6 +404,8 @@ class GatedPods:
         self._in_vain.clear()
         self._tried.clear()
         for pod in self.queue.begin_cycle(self._find_pod):
+            if self.gangs.key_of(pod.key) in self._tried:
+                continue
             now = clock()
             if stopping() or now >= until:
                 return False
@@ -411,6 +413,7 @@ class GatedPods:
             self._safely(self._decide, self._pods[pod.key])
             after = clock()
             self.queue.charge(pod.key, after - now)
+            self.context.metrics.decision_seconds.observe(after - now)
             if after - flushed >= FLUSH:
                 flush()
                 flushed = after
@@ -644,8 +647,6 @@ class GatedPods:
 
     def _decide_gang(self, status: GangStatus) -> None:
         """Decide the gated pods of a gang all at once; once one of its pods was let go, one by one."""
-        if status.key in self._tried:
-            return
         self._tried.add(status.key)
         for each in status.gated:
             # All of them have had their turn.

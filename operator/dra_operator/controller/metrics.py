@@ -99,7 +99,8 @@ class Metrics:
         )
         self.decision_seconds = self._histogram(
             "decision_seconds",
-            "Time that the allocator took for a claim. Near `claim_deadline_seconds`: claims end as SearchAborted.",
+            "Time of a decision about a claim, pod or gang. Near `claim_deadline_seconds`: claims end as "
+            "SearchAborted.",
         )
         self.passes = self._counter(
             "passes", "Passes, each over the claims that a change may help: `done` or `error`.", "outcome"

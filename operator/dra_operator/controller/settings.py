@@ -121,7 +121,7 @@ class Settings(BaseModel):
         10,
         ge=0.1,
         le=600,
-        description="How long the allocator may work on one claim before it gives up and tries again later.",
+        description="How long a decision about a claim, pod or gang may take before it is given up until later.",
     )
     handback_seconds: float = Field(
         60,

@@ -6,6 +6,7 @@ of all members there as one attempt: so a choice for one is revisited for the ot
 Source: docs/gangs.md.
 """
 
+import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,7 @@ _ATTEMPT: Final = 20
 """So many steps an attempt of the allocator takes, or another check of a node."""
 _COMPARISONS: Final = 16
 """So many fillings of a node are compared in the time of a step."""
-_LIMITS: Final = Limits(steps=200_000)
+_LIMITS: Final = Limits(steps=200_000, seconds=None)
 """Of each attempt: no time, so that the same gang gets the same answer."""
 _Vector: TypeAlias = tuple[int, ...]
 """How many members of each kind."""
@@ -124,12 +125,13 @@ class GangAssigner:
     """Assigns gangs by the present state of allocators, and of the pods of `placement`; nothing of it changes.
 
     All its assignments together take at most the `steps` that are left, one of them at most half of these: so the
-    answers to smaller questions after it are found.
+    answers to smaller questions after it are found. They end as well at a time by the allocators' clock, if one is set.
     """
 
     allocators: Mapping[Decider, Allocator]
     placement: Placement
     steps: int = STEPS
+    until: float = math.inf
     _values: tuple[GangMatch, MatchValues] | None = None
 
     def values(self, match: GangMatch) -> MatchValues:
@@ -461,7 +463,13 @@ class _Packing:
     ) -> tuple[str, Sequence[AllocationResult]] | None:
         """Return the first of some nodes on which claims fit, and what they get. Raises _TooManyAttemptsError."""
         self._count_step(_ATTEMPT)
-        decision = self.allocator.allocate_for_pod(claims, ~nodes, decider=self.decider, limits=_LIMITS)
+        limits, until = _LIMITS, self.assigner.until
+        if until < math.inf:
+            left = until - self.allocator.clock()
+            if left <= 0:
+                raise _TooManyAttemptsError
+            limits = replace(limits, seconds=left)
+        decision = self.allocator.allocate_for_pod(claims, ~nodes, decider=self.decider, limits=limits)
         self._count_step(self.allocator.candidates.selectors.budget.steps)
         if isinstance(decision, Failed) and decision.kind == "aborted":
             raise _TooManyAttemptsError
