@@ -16,7 +16,7 @@ from typing import Any, Final
 import structlog
 
 from dra_bridge.checkpoint import Checkpoint, ResourceRecord
-from dra_bridge.cluster import EVENT_OFFERED, EVENT_UNBRIDGED, NodeView
+from dra_bridge.cluster import EVENT_OFFERED, EVENT_UNBRIDGED, NodeView, TaintsDroppedError
 from dra_bridge.device_manager import (
     POLL_SECONDS,
     DeviceManagerClient,
@@ -39,7 +39,9 @@ from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 log = structlog.get_logger("dra_bridge")
 
 _TICK_SECONDS: Final = 1.0
-_REPEAT_SECONDS: Final = 60.0
+_REPEAT_SECONDS: Final = 15.0
+_FREE_REPEATS: Final = 4
+"""How often in a row the same is written at once: a kubelet that starts deletes the slices, and may start twice."""
 _BACKOFF: Final = Backoff(base=0.1, cap=10.0)
 
 
@@ -102,6 +104,8 @@ class Agent:
         self._drivers: dict[str, DriverServer] = {}
         self._new: dict[str, tuple[PluginClient, tuple[PluginDevice, ...]]] = {}
         self._offered: set[str] = set()
+        self._displaced: set[str] = set()
+        """Drivers of whose name there is another one."""
         self._written: dict[str, Any] = {}
         """The devices by driver that were written last."""
         self._repeats = 0
@@ -229,11 +233,22 @@ class Agent:
         if not is_abandoned and record != self._checkpoint.resources.get(resource.name):
             self._checkpoint.store_resource(record)
         held = self._held.get(resource.name, frozenset())
-        devices = [] if is_abandoned else resource.slice_devices(held, now, is_offered=offered)
+        is_displaced = self._is_displaced(resource)
+        is_known = not self._checkpoint.unreadable(resource.driver)
+        devices = resource.slice_devices(held, now, is_offered=offered, is_known=is_known)
+        if is_abandoned or is_displaced:
+            devices = []
+        elif self._view.drops_taints:
+            devices = [each for each in devices if "taints" not in each]
         if not self._plan(resource, node, devices).is_empty:
             await self._hold_back(resource.driver, devices)
             # By what is there now: a kubelet that starts deletes one slice after the other.
-            await self._view.write(self._plan(resource, node, devices))
+            try:
+                await self._view.write(self._plan(resource, node, devices))
+            except TaintsDroppedError as error:
+                log.error("taints dropped", why=str(error))  # noqa: TRY400 - where it was found says nothing
+                self._wake.set()
+                return
             log.info("published", driver=resource.driver, devices=len(devices))
         free = sum("taints" not in each for each in devices)
         self._metrics.devices.labels(resource.name, "free").set(free)
@@ -258,7 +273,8 @@ class Agent:
         if self._written.get(driver) == devices:
             self._repeats = self._repeats + 1 if now - self._repeated_at < _REPEAT_SECONDS else 1
             self._repeated_at = now
-            await asyncio.sleep(_BACKOFF.delay(self._repeats, random.random))
+            if self._repeats > _FREE_REPEATS:
+                await asyncio.sleep(_BACKOFF.delay(self._repeats - _FREE_REPEATS, random.random))
         self._written[driver] = devices
 
     async def _forget(self, resource: Resource) -> None:
@@ -271,6 +287,16 @@ class Agent:
         for state in ("free", "tainted"):
             self._metrics.devices.remove(resource.name, state)
         log.info("resource given up", resource=resource.name, driver=resource.driver)
+
+    def _is_displaced(self, resource: Resource) -> bool:
+        """Return whether another driver of this name publishes on the node; say so once."""
+        foreign = resource.driver in self._view.foreign_drivers()
+        if foreign and resource.driver not in self._displaced:
+            self._displaced.add(resource.driver)
+            log.error("driver displaced", resource=resource.name, why=_displaced(resource.driver))
+        elif not foreign:
+            self._displaced.discard(resource.driver)
+        return foreign
 
     def _report_offer(self, resource: Resource, node: dict[str, Any], *, offered: bool) -> None:
         if offered == (resource.name in self._offered):
@@ -301,10 +327,14 @@ class Agent:
     def _unready(self) -> str:
         if not self._view.is_synced:
             return f"node {self._options.node} and its slices are not known yet"
-        return self._trouble
+        return self._trouble or "; ".join(_displaced(each) for each in sorted(self._displaced))
 
     def _may_be_offered(self, resource: str) -> bool:
         return self._view.node is None or is_offered(self._view.node, resource)
+
+
+def _displaced(driver: str) -> str:
+    return f"another driver of the name {driver} has slices on this node: the bridge has none, until they are gone"
 
 
 async def _troubles(resource: str, step: Awaitable[None]) -> list[str]:

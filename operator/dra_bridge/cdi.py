@@ -7,6 +7,7 @@ devicemanager/pod_devices.go and containerd's mounts for what the kubelet and th
 import json
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -96,7 +97,8 @@ def _problems(answer: Answer) -> list[str]:
     found += [f"the value of env {name} has a NUL" for name, value in answer.envs.items() if "\0" in value]
     for kind, paths in (("mounts", answer.mounts), ("devices", answer.devices)):
         for each in paths:
-            if not (each.container_path.startswith("/") and each.host_path.startswith("/")):
+            both = (each.container_path, each.host_path)
+            if not all(path.startswith("/") and "\0" not in path for path in both):
                 found.append(f"{kind} has {each.host_path!r} at {each.container_path!r}: no absolute paths")
     for device in answer.devices:
         if not _PERMISSIONS.fullmatch(device.permissions):
@@ -211,6 +213,8 @@ def write_atomically(path: Path, content: str) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file that may be gone. Raises OSError."""
+    """Remove a file that may be gone, or be a folder. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
     with suppress(FileNotFoundError):
         path.unlink()

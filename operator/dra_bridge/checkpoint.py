@@ -69,6 +69,8 @@ class Checkpoint:
         """By driver and uid."""
         self.resources: dict[str, ResourceRecord] = {}
         """By resource name."""
+        self._aside: set[tuple[str, str]] = set()
+        """Driver and uid of the claims whose records cannot be read."""
         self._claims = folder / "claims"
         self._resources = folder / "resources"
 
@@ -79,17 +81,26 @@ class Checkpoint:
             for partial in folder.glob(".*.new"):
                 remove(partial)
         self.claims = {(each.driver, each.uid): each for each in _read(self._claims, ClaimRecord)}
+        names = (path.name.split(".json")[0] for path in self._claims.glob(f"*.json{_UNREADABLE}"))
+        # No driver has an underscore.
+        self._aside = {(name.partition("_")[0], name.partition("_")[2]) for name in names}
         self.resources = {each.resource: each for each in _read(self._resources, ResourceRecord)}
+
+    def unreadable(self, driver: str) -> frozenset[str]:
+        """Return the uids of a driver's claims whose records could not be read: what they hold is not known."""
+        return frozenset(uid for each, uid in self._aside if each == driver)
 
     def store_claim(self, record: ClaimRecord) -> None:
         """Store a claim. Raises OSError; nothing has changed then."""
         write_atomically(self._claim_path(record.driver, record.uid), record.model_dump_json())
         self.claims[record.driver, record.uid] = record
+        self._forget_aside(record.driver, record.uid)
 
     def remove_claim(self, driver: str, uid: str) -> None:
         """Forget a claim. Raises OSError."""
         remove(self._claim_path(driver, uid))
         self.claims.pop((driver, uid), None)
+        self._forget_aside(driver, uid)
 
     def store_resource(self, record: ResourceRecord) -> None:
         """Store a resource. Raises OSError."""
@@ -112,6 +123,12 @@ class Checkpoint:
                             return device.id, record
         return None
 
+    def _forget_aside(self, driver: str, uid: str) -> None:
+        if (driver, uid) in self._aside:
+            path = self._claim_path(driver, uid)
+            remove(path.with_name(path.name + _UNREADABLE))
+            self._aside.discard((driver, uid))
+
     def _claim_path(self, driver: str, uid: str) -> Path:
         return self._claims / f"{driver}_{uid}.json"
 
@@ -123,5 +140,8 @@ def _read(folder: Path, kind: type[_R]) -> list[_R]:
             found.append(kind.model_validate_json(path.read_bytes()))
         except (ValidationError, OSError) as error:
             log.warning("checkpoint unreadable, put aside", file=str(path), why=str(error))
-            path.replace(path.with_name(path.name + _UNREADABLE))
+            aside = path.with_name(path.name + _UNREADABLE)
+            # A folder takes the place of no file.
+            remove(aside)
+            path.replace(aside)
     return found

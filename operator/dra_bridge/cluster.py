@@ -4,7 +4,7 @@ A kubelet deletes the slices of its node when it starts; the watch tells, and th
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dra_bridge.slices import SlicePlan
@@ -26,11 +26,18 @@ class UnsupportedClusterError(Exception):
     """The API server does not serve what the bridge writes."""
 
 
+class TaintsDroppedError(Exception):
+    """The API server stores devices without their taints."""
+
+
 class NodeView:
     """A node and the slices that name it, kept up to date while `run` runs; `changed` is called at each change."""
 
     def __init__(self, session: ApiSession, node: str, changed: Callable[[], None]) -> None:
         self.node: dict[str, Any] | None = None
+        self.drops_taints = False
+        """Whether the API server is known to store devices without their taints."""
+        self._keeps_taints = False
         self._session = session
         self._name = node
         self._changed = changed
@@ -65,8 +72,10 @@ class NodeView:
                 tasks.create_task(reflector.run())
 
     def slices(self, driver: str) -> list[dict[str, Any]]:
-        """Return the stored slices of a driver."""
-        return [each for each in self._slices.values() if each["spec"]["driver"] == driver]
+        """Return the stored slices of a driver that are the bridge's."""
+        return [
+            each for each in self._slices.values() if each["spec"]["driver"] == driver and _resource(each)
+        ]
 
     def bridged(self) -> dict[str, str]:
         """Return the drivers by resource that the stored slices of the bridge name."""
@@ -86,14 +95,16 @@ class NodeView:
         return await self._session.request("GET", path, timeout=10)
 
     async def write(self, plan: SlicePlan) -> None:
-        """Do the writes of a plan. Raises ApiError, ApiUnreachable at the first that fails."""
+        """Do the writes of a plan.
+
+        Raises ApiError, ApiUnreachable at the first that fails, and TaintsDroppedError before the first one whose
+        taints would not be stored.
+        """
         kind = Served(KINDS["ResourceSlice"], "v1")
-        reflector = self._reflectors["ResourceSlice"]
         for each in plan.create:
-            reflector.observe(await self._session.request("POST", kind.path(), body=each, timeout=10))
+            await self._store("POST", kind.path(), each)
         for each in plan.update:
-            path = kind.path(name=each["metadata"]["name"])
-            reflector.observe(await self._session.request("PUT", path, body=each, timeout=10))
+            await self._store("PUT", kind.path(name=each["metadata"]["name"]), each)
         for name in plan.delete:
             try:
                 await self._session.request("DELETE", kind.path(name=name), timeout=10)
@@ -101,6 +112,20 @@ class NodeView:
                 if error.status != 404:
                     raise
             self._slices.pop(name, None)
+
+    async def _store(self, method: str, path: str, body: Mapping[str, Any]) -> None:
+        if _has_taints(body) and not self._keeps_taints:
+            dry = {"dryRun": "All"}
+            answer = await self._session.request(method, path, params=dry, body=body, timeout=10)
+            self._keeps_taints = _has_taints(answer)
+            if not self._keeps_taints:
+                self.drops_taints = True
+                raise TaintsDroppedError(
+                    "the API server drops the taints of devices, so that those which need one are left out: switch"
+                    " on its feature gate DRADeviceTaints, off by default before Kubernetes 1.36, and restart the agent"
+                )
+        answer = await self._session.request(method, path, body=body, timeout=10)
+        self._reflectors["ResourceSlice"].observe(answer)
 
     def warn(self, subject: Subject, reason: str, message: str) -> None:
         """Record a Warning."""
@@ -114,6 +139,10 @@ class NodeView:
         else:
             self._slices[delta.name] = delta.body
         self._changed()
+
+
+def _has_taints(stored: Mapping[str, Any]) -> bool:
+    return any(each.get("taints") for each in stored["spec"].get("devices") or ())
 
 
 def _resource(stored: dict[str, Any]) -> str:

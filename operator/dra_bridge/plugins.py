@@ -4,8 +4,8 @@ Source: k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1, and the kubelet's pkg/kube
 """
 
 import asyncio
+import os
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,7 @@ from typing import Any, Final
 import grpc
 import structlog
 
-from dra_bridge.cdi import Answer, read_answer
+from dra_bridge.cdi import Answer, read_answer, remove
 from dra_bridge.device_manager import CHANNEL
 from dra_bridge.devices import PluginDevice, problem_of_resource, read_devices
 from dra_bridge.protocols import deviceplugin_pb2 as pb
@@ -28,6 +28,8 @@ OPTIONS_SECONDS: Final = 10.0
 ALLOCATE_SECONDS: Final = 30.0
 """The kubelet waits 45 seconds for a claim to be prepared; the reason must reach the pod before that."""
 RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 5.0)
+_PATH_BYTES: Final = 107
+"""The longest path of a socket. Source: unix(7), sun_path."""
 _ENDPOINT: Final = re.compile(r"[\w.-]+", re.ASCII)
 # Sockets of plugins with the same path are not the same plugin.
 _CHANNEL: Final = (*CHANNEL, ("grpc.use_local_subchannel_pool", 1))
@@ -52,6 +54,7 @@ class PluginClient:
     async def run(self) -> None:
         """Follow the plugin's list until cancelled, or until its socket is gone."""
         attempt = 0
+        made = _made(self._socket)
         try:
             while True:
                 try:
@@ -61,8 +64,9 @@ class PluginClient:
                     why = _said(error)
                 self._lost(self)
                 log.warning("plugin lost", resource=self.resource, socket=self._socket.name, why=why)
-                if attempt and not self._socket.exists():
-                    # Whoever makes a new one registers again.
+                before, made = made, _made(self._socket)
+                if (before and made != before) or (attempt and not made):
+                    # Whoever makes a new one registers again, maybe another resource.
                     return
                 await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
                 attempt += 1
@@ -140,7 +144,8 @@ class PluginServer(services.RegistrationServicer):  # type: ignore[misc]
         self._folder = folder
         self._listed = listed
         self._lost = lost
-        self._clients: dict[str, asyncio.Task[None]] = {}
+        self._clients: dict[str, tuple[str, asyncio.Task[None]]] = {}
+        """The endpoint of each resource, and who follows it."""
         self._server = grpc.aio.server()
         services.add_RegistrationServicer_to_server(self, self._server)
 
@@ -148,20 +153,18 @@ class PluginServer(services.RegistrationServicer):  # type: ignore[misc]
         """Empty the folder and listen: plugins register again when the socket is made anew. Raises OSError."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in self._folder.iterdir():
-            if path.is_dir() and not path.is_symlink():
-                # As a container runtime makes one where the socket was to be mounted.
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+            # A folder is what a container runtime makes where the socket was to be mounted.
+            remove(path)
         self._server.add_insecure_port(f"unix:{self._folder / KUBELET_SOCKET}")
         await self._server.start()
 
     async def stop(self) -> None:
         """Stop listening, and following plugins."""
         await self._server.stop(0)
-        for task in self._clients.values():
+        tasks = [task for _, task in self._clients.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._clients.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def Register(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
         """Take a plugin in, or say why not."""
@@ -171,6 +174,8 @@ class PluginServer(services.RegistrationServicer):  # type: ignore[misc]
             problem = f"version {request.version!r} is not supported, but {VERSION}"
         elif not problem and (not _ENDPOINT.fullmatch(endpoint) or endpoint in (".", "..", KUBELET_SOCKET)):
             problem = f"endpoint {endpoint!r} is no name of a socket in this folder"
+        elif not problem and (over := len(os.fsencode(self._folder / endpoint)) - _PATH_BYTES) > 0:
+            problem = f"endpoint {endpoint!r} is {over} characters too long for a socket in {self._folder}"
         if problem:
             log.warning("plugin refused", resource=resource[:300], why=problem[:500])
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem[:500])
@@ -178,10 +183,22 @@ class PluginServer(services.RegistrationServicer):  # type: ignore[misc]
         client = PluginClient(
             resource, self._folder / endpoint, request.options, listed=self._listed, lost=self._lost
         )
-        if before := self._clients.pop(resource, None):
-            before.cancel()
-        self._clients[resource] = asyncio.create_task(client.run())
+        # Behind one socket is one plugin, and what it lists is the resource that it has named last.
+        for other, (used, task) in [*self._clients.items()]:
+            if other == resource or used == endpoint:
+                task.cancel()
+                del self._clients[other]
+        self._clients[resource] = endpoint, asyncio.create_task(client.run())
         return pb.Empty()
+
+
+def _made(socket: Path) -> tuple[int, int] | None:
+    """Return what tells a socket from one that is made anew at its path; None if there is none."""
+    try:
+        status = socket.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def _said(error: grpc.aio.AioRpcError) -> str:

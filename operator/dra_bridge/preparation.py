@@ -7,10 +7,11 @@ Source: k8s.io/dynamic-resource-allocation/kubeletplugin, which asks the same of
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from dra_bridge.cdi import (
     PreparedRequest,
@@ -77,7 +78,8 @@ class Preparation:
         self._may_be_offered = may_be_offered
         self._warn = warn
         self._count_failure = count_failure
-        self._locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        """Locks by driver and uid, each as long as somebody has it or waits for it."""
         self._in_flight: dict[tuple[str, str], str] = {}
         """Devices by driver and ID that a claim is being prepared with, by its uid."""
 
@@ -96,7 +98,9 @@ class Preparation:
                 remove(path)
         for name, content in expected.items():
             path = self._cdi / name
-            if not path.is_file() or path.read_text(encoding="utf-8") != content:
+            if path.is_dir():
+                remove(path)
+            if not path.is_file() or path.read_bytes() != content.encode():
                 write_atomically(path, content)
 
     async def prepare(self, resource: Resource, claim: ClaimReference) -> ClaimRecord:
@@ -104,7 +108,7 @@ class Preparation:
         if not _UID.fullmatch(claim.uid):
             raise PreparationError(f"uid {claim.uid!r} is no uid")
         try:
-            async with asyncio.timeout(_CLAIM_SECONDS), self._locks[resource.driver, claim.uid]:
+            async with asyncio.timeout(_CLAIM_SECONDS), self._lock(resource.driver, claim.uid):
                 return await self._prepare(resource, claim)
         except (PluginError, UnusableAnswerError, UnknownHoldersError, ApiError, ApiUnreachable) as error:
             raise PreparationError(str(error)) from error
@@ -117,18 +121,22 @@ class Preparation:
         """End the preparation of a claim, if there is one. Raises PreparationError."""
         if not _UID.fullmatch(claim.uid):
             return
-        async with self._locks[driver, claim.uid]:
+        async with self._lock(driver, claim.uid):
             try:
                 remove(self._cdi / cdi_file(driver, claim.uid))
                 self._checkpoint.remove_claim(driver, claim.uid)
             except OSError as error:
                 raise PreparationError(str(error)) from error
-        self._locks.pop((driver, claim.uid), None)
+
+    def _lock(self, driver: str, uid: str) -> asyncio.Lock:
+        return self._locks.setdefault((driver, uid), asyncio.Lock())
 
     async def _prepare(self, resource: Resource, claim: ClaimReference) -> ClaimRecord:
         record = self._checkpoint.claims.get((resource.driver, claim.uid))
-        if record is None or not record.is_complete:
-            wanted = await self._allocated(resource, claim)
+        results = await self._results(resource.driver, claim)
+        # A claim may have been deallocated meanwhile, and allocated anew.
+        if record is None or not record.is_complete or _places(record) != results.keys():
+            wanted = self._devices(resource, results.values())
             record = await self._allocate_all(resource, claim, record, wanted)
             answers = {name: request.answer for name, request in record.requests.items()}
             for text in unbridged(answers):
@@ -140,20 +148,30 @@ class Preparation:
             self._checkpoint.store_claim(record)
         return record
 
-    async def _allocated(
-        self, resource: Resource, claim: ClaimReference
-    ) -> dict[str, tuple[PreparedDevice, ...]]:
-        """Return the devices that a claim has of a driver, by request."""
+    async def _results(
+        self, driver: str, claim: ClaimReference
+    ) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+        """Return what is allocated of a driver for a claim, by request, pool and name of the device."""
         stored = await self._get_claim(claim.namespace, claim.name)
         if stored["metadata"]["uid"] != claim.uid:
             raise PreparationError("this claim is gone, and another one has its name")
         allocation = (stored.get("status") or {}).get("allocation") or {}
-        found: defaultdict[str, list[PreparedDevice]] = defaultdict(list)
-        for result in (allocation.get("devices") or {}).get("results") or ():
-            if result["driver"] == resource.driver:
-                found[result["request"]].append(self._device(resource, result))
+        found = {
+            (result["request"], result["pool"], result["device"]): result
+            for result in (allocation.get("devices") or {}).get("results") or ()
+            if result["driver"] == driver
+        }
         if not found:
-            raise PreparationError(f"no device of {resource.driver} is allocated for the claim")
+            raise PreparationError(f"no device of {driver} is allocated for the claim")
+        return found
+
+    def _devices(
+        self, resource: Resource, results: Iterable[Mapping[str, Any]]
+    ) -> dict[str, tuple[PreparedDevice, ...]]:
+        """Return the devices of a claim by request."""
+        found: defaultdict[str, list[PreparedDevice]] = defaultdict(list)
+        for result in results:
+            found[result["request"]].append(self._device(resource, result))
         return {request: tuple(devices) for request, devices in found.items()}
 
     def _device(self, resource: Resource, result: Mapping[str, Any]) -> PreparedDevice:
@@ -214,6 +232,12 @@ class Preparation:
                 f"the kubelet's device manager may give away devices of {resource.name}: the node's allocatable"
                 f" of it is not 0, or not known yet"
             )
+        unknown = self._checkpoint.unreadable(resource.driver)
+        if unknown and claim.uid not in unknown:
+            raise PreparationError(
+                f"what claim {min(unknown)} holds of {resource.driver} is not known: its record cannot be read;"
+                f" others wait until it is prepared anew, or its pods have ended"
+            )
         if found := self._checkpoint.holder(resource.driver, ids, but=claim.uid):
             device, other = found
             raise PreparationError(
@@ -255,6 +279,15 @@ def prepared_requests(record: ClaimRecord) -> dict[str, PreparedRequest]:
     return {
         name: prepare_request(record.driver, record.uid, name, request.answer)
         for name, request in record.requests.items()
+    }
+
+
+def _places(record: ClaimRecord) -> set[tuple[str, str, str]]:
+    """Return request, pool and name of each device of a record."""
+    return {
+        (name, device.pool, device.name)
+        for name, request in record.requests.items()
+        for device in request.devices
     }
 
 

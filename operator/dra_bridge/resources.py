@@ -78,11 +78,13 @@ class Resource:
         """Return the device with a name of slices."""
         return next((each for each in self.devices if each.name == name), None)
 
-    def slice_devices(self, held: AbstractSet[str], now: float, *, is_offered: bool) -> list[dict[str, Any]]:
+    def slice_devices(
+        self, held: AbstractSet[str], now: float, *, is_offered: bool, is_known: bool = True
+    ) -> list[dict[str, Any]]:
         """Return the devices as slices should have them.
 
         `held` are the IDs that containers have by the kubelet's device manager, `is_offered` says that it may give them
-        others.
+        others. `is_known` is false while it is not known which devices are prepared.
         """
         has_plugin = self.has_plugin(now)
         written = []
@@ -96,6 +98,8 @@ class Resource:
                 taints.append((UNHEALTHY_TAINT, "plugin-gone"))
             elif not device.is_healthy:
                 taints.append((UNHEALTHY_TAINT, "unhealthy"))
+            elif not is_known:
+                taints.append((UNHEALTHY_TAINT, "holder-unknown"))
             written.append(slice_device(device, taints))
         return written
 

@@ -1,6 +1,5 @@
 """The agent as a process: plugins register, slices come, claims are prepared, and all of it again after a crash."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -185,6 +184,7 @@ def test_rubbish_is_survived(world):
     assert "Kubernetes' own" in refusal(world, "kubernetes.io/foo", "foo.sock")
     for endpoint in ("", "..", "../foo.sock", "foo%2f.sock", "kubelet.sock"):
         assert "no name of a socket" in refusal(world, RESOURCE, endpoint)
+    assert "too long for a socket" in refusal(world, RESOURCE, "x" * 100)
     (world.plugins_folder / "folder.sock").mkdir()
     register(world.plugins_folder, "vendor.com/folder", "folder.sock")
     long = "x" * 1000
@@ -276,8 +276,8 @@ def test_what_cannot_be_bridged_is_a_warning(world):
 
 
 def test_device_of_a_prepared_claim(world):
-    """No other claim gets it, whatever its allocation says, and a checkpoint that cannot be read is put aside."""
-    serve(world, named(2))
+    """No other claim gets it, whatever its allocation says, nor any while the claim's record cannot be read."""
+    plugin = serve(world, named(2))
     first = world.put_claim("first", ["dev-0"])
     assert world.kubelet.prepare(DRIVER, first).error == ""
     assert (
@@ -286,23 +286,131 @@ def test_device_of_a_prepared_claim(world):
     )
     world.kill_agent()
     state = world.kubelet.folder / "plugins" / "dra-bridge" / "claims"
-    (state / "broken.json").write_text('{"uid": 1')
-    (world.cdi / "dra-bridge-foo.vendor.com_left.json").write_text(json.dumps({}))
+    (record,) = state.iterdir()
+    record.write_text('{"uid": 1')
     world.start_agent()
     world.wait_ready()
+    plugin.start()
+    unknown = {("unhealthy", "holder-unknown")}
+    world.wait_for(lambda: world.taints() == {"dev-0": unknown, "dev-1": unknown}, "the taints")
+    other = world.put_claim("other", ["dev-1"])
+    assert "its record cannot be read" in world.kubelet.prepare(DRIVER, other).error
 
-    assert world.kubelet.unprepare(DRIVER, first) == ""
-    assert world.cdi_files() == {}
-    assert (state / "broken.json.unreadable").exists()
+    assert world.kubelet.prepare(DRIVER, first).error == ""
+
+    world.wait_for(lambda: not any(world.taints().values()), "the end of the taints")
+    assert world.kubelet.prepare(DRIVER, other).error == ""
+
+
+def test_rubbish_in_the_folder_of_cdi(world):
+    """Files that are no text and folders with the bridge's names are replaced or removed at the agent's start."""
+    serve(world, named(1))
+    claim = world.put_claim("claim", ["dev-0"])
+    assert world.kubelet.prepare(DRIVER, claim).error == ""
+    before = world.cdi_files()
+    for is_folder in (False, True):
+        world.kill_agent()
+        (name,) = before
+        (world.cdi / name).write_bytes(b"\xff")
+        if is_folder:
+            (world.cdi / name).unlink()
+            (world.cdi / name).mkdir()
+        (world.cdi / "dra-bridge-foo.vendor.com_left.json").mkdir()
+        world.start_agent()
+        world.wait_ready()
+        assert world.cdi_files() == before
+
+
+def test_claim_that_is_allocated_anew(world):
+    """Its other device is asked for, and takes the place of the one that was prepared."""
+    plugin = serve(world, named(2))
+    claim = world.put_claim("claim", ["dev-0"])
+    assert world.kubelet.prepare(DRIVER, claim).error == ""
+    assert world.put_claim("claim", ["dev-1"])["metadata"]["uid"] == claim["metadata"]["uid"]
+
+    for _ in range(2):
+        (device,) = world.kubelet.prepare(DRIVER, claim).devices
+        assert device.device_name == "dev-1"
+
+    assert plugin.allocated == [["dev-0"], ["dev-1"]]
+    (content,) = world.cdi_files().values()
+    assert content["devices"][0]["containerEdits"]["env"] == ["PLUGIN_DEVICES=dev-1"]
+    assert world.kubelet.prepare(DRIVER, world.put_claim("other", ["dev-0"])).error == ""
+
+
+def test_socket_of_another_resource(world):
+    """A plugin that names another resource for its socket has its devices under that one alone."""
+    plugin = world.plugin(named(2))
+    plugin.start("one.sock")
+    world.wait_for(lambda: len(world.devices()) == 2, "the devices")
+
+    register(world.plugins_folder, "vendor.com/bar", "one.sock")
+
+    world.wait_for(lambda: len(world.devices("bar.vendor.com")) == 2, "the devices of the other resource")
+    gone = {("unhealthy", "plugin-gone")}
+    world.wait_for(lambda: world.taints() == {"dev-0": gone, "dev-1": gone}, "the taints")
+
+
+def test_api_server_that_drops_taints(world):
+    """Devices that would need a taint are left out, no slice is written again and again, and the gate is named."""
+    world.on_server(drop_taints)
+    world.put_node({RESOURCE: "2"})
+    plugin = world.plugin(named(70))
+    plugin.devices["dev-3"].healthy = False
+    plugin.start()
+    world.wait_for(lambda: "taints dropped" in world.log(), "the error")
+    assert "DRADeviceTaints" in world.log()
+    assert world.slices() == []
+
+    world.put_node({RESOURCE: "0"})
+    world.wait_for(lambda: len(world.devices()) == 69, "the devices without taints")
+    assert "dev-3" not in world.devices()
+    world.wait_ready()
+    assert world.log().count("taints dropped") == 1
+    assert world.log().count('"event": "published"') == 1
+
+
+def drop_taints(server):
+    """Let an API server store slices as one does without the feature gate DRADeviceTaints."""
+
+    def dropping(store):
+        def storing(target, wire, *options):
+            for device in wire["spec"].get("devices", ()) if target.resource.kind == "ResourceSlice" else ():
+                device.pop("taints", None)
+            return store(target, wire, *options)
+
+        return storing
+
+    server.registry.create = dropping(server.registry.create)
+    server.registry.update = dropping(server.registry.update)
+
+
+def put_slice_of_vendor(world):
+    """Put a slice of a driver with the name that the bridge would use."""
+    pool = {"name": "pool", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": NODE, "pool": pool, "devices": [{"name": "gpu"}]}
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "vendor"}}
+    world.on_server(lambda server: server.put({**body, "spec": spec}))
+
+
+def test_driver_of_the_same_name_that_comes_later(world):
+    """Its slices are left alone, and the bridge has none and says why, until they are gone."""
+    serve(world, named(2))
+
+    put_slice_of_vendor(world)
+
+    world.wait_for(lambda: [each["metadata"]["name"] for each in world.slices()] == ["vendor"], "its slices")
+    world.wait_for(lambda: "another driver of the name" in world.log(), "the reason")
+    assert not world.is_ready()
+    world.on_server(lambda server: server.remove("ResourceSlice", "vendor"))
+    world.wait_for(lambda: len(world.devices()) == 2, "the devices")
+    world.wait_ready()
 
 
 def test_name_of_a_driver_that_is_taken():
     """Where slices of a driver of this name are on the node, which are not the bridge's, the name gets a hash."""
     with BridgeWorld() as world:
-        pool = {"name": "pool", "generation": 1, "resourceSliceCount": 1}
-        spec = {"driver": DRIVER, "nodeName": NODE, "pool": pool, "devices": [{"name": "gpu"}]}
-        body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "vendor"}}
-        world.on_server(lambda server: server.put({**body, "spec": spec}))
+        put_slice_of_vendor(world)
         world.start_agent()
         world.wait_ready()
         world.plugin(named(1)).start()

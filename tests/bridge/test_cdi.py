@@ -55,6 +55,11 @@ def test_whatever_is_answered_is_refused_or_a_file(envs, paths, names, annotatio
     [
         ({"envs": {"A=B": "c"}}, "envs has the name 'A=B'"),
         ({"mounts": [pb.Mount(container_path="etc", host_path="/etc")]}, "no absolute paths"),
+        ({"mounts": [pb.Mount(container_path="/etc", host_path="/e\0")]}, "mounts has '/e\\x00' at '/etc'"),
+        (
+            {"devices": [pb.DeviceSpec(container_path="/d\0", host_path="/d")]},
+            "devices has '/d' at '/d\\x00'",
+        ),
         (
             {"devices": [pb.DeviceSpec(container_path="/d", host_path="/d", permissions="x")]},
             "permissions 'x'",

@@ -13,10 +13,11 @@ from dra_bridge.resources import PluginError
 class BrokenPlugin(grpc.GenericRpcHandler):
     """Answers bytes that cannot be parsed, but for its second list; with `hangs` it does not answer."""
 
-    hangs = False
+    hangs = asked = False
 
     def service(self, details):
         """Return who answers a call."""
+        self.asked = True
         if details.method.endswith("/ListAndWatch"):
             return grpc.unary_stream_rpc_method_handler(self._list)
         return grpc.unary_unary_rpc_method_handler(self._answer)
@@ -35,10 +36,8 @@ def test_what_cannot_be_parsed_is_an_error_of_the_plugin(tmp_path):
     """A list that is none is left out, and Allocate fails by a PluginError, also of a closed channel."""
 
     async def run():
-        plugin, server, listed = BrokenPlugin(), grpc.aio.server(), asyncio.Queue()
-        server.add_generic_rpc_handlers((plugin,))
-        server.add_insecure_port(f"unix:{tmp_path / 'p.sock'}")
-        await server.start()
+        plugin, listed = BrokenPlugin(), asyncio.Queue()
+        server = await serve(plugin, tmp_path / "p.sock")
         client = PluginClient(
             "vendor.com/foo",
             tmp_path / "p.sock",
@@ -61,3 +60,42 @@ def test_what_cannot_be_parsed_is_an_error_of_the_plugin(tmp_path):
         await server.stop(0)
 
     asyncio.run(run())
+
+
+def test_new_socket_at_the_same_path(tmp_path):
+    """Whoever makes it registers again, maybe another resource: until then it is asked for nothing."""
+
+    async def run():
+        lost = []
+        path = tmp_path / "p.sock"
+        server = await serve(BrokenPlugin(), path)
+        client = PluginClient(
+            "vendor.com/foo",
+            path,
+            pb.DevicePluginOptions(),
+            listed=lambda _, __: None,
+            lost=lost.append,
+        )
+        following = asyncio.create_task(client.run())
+        await asyncio.sleep(0.2)
+        await server.stop(0)
+        new = BrokenPlugin()
+        path.unlink(missing_ok=True)
+        server = await serve(new, path)
+
+        await asyncio.wait_for(following, 30)
+
+        assert client in lost
+        assert not new.asked
+        await server.stop(0)
+
+    asyncio.run(run())
+
+
+async def serve(plugin, path):
+    """Return a server of a plugin at a socket."""
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((plugin,))
+    server.add_insecure_port(f"unix:{path}")
+    await server.start()
+    return server

@@ -6,12 +6,14 @@ and that slices say what plugin and kubelet do; a restarted kubelet has them bac
 """
 
 import argparse
+import os
 import random
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +205,10 @@ class RealHistory:
         took = now - missing_since
         self.restarts += 1
         self.slowest = max(self.slowest, took)
+        if took > SLICES_SECONDS:
+            published = [line for line in self.world.agent.log().splitlines() if '"published"' in line][-3:]
+            gone = datetime.fromtimestamp(time.time() - took, UTC)
+            print(f"late by {took:.2f} s, gone at {gone:%T.%f}, load {os.getloadavg()[0]:.1f}:", *published)  # noqa: T201 - shows what was late
         if took > SLICES_SECONDS + SLACK_SECONDS:
             raise BrokenError(f"slices came back {took:.1f} s after the kubelet had deleted them")
         self.world.node.wait_ready()
