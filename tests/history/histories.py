@@ -83,6 +83,7 @@ class World:
         actions = (
             *(self.create, self.create, self.create, self.advance, self.advance, self.advance, self.advance),
             *(self.end, self.end, self.cordon, self.taint, self.change_slice, self.resident),
+            *(self.change_pool,),
         )
         for _ in range(self.random.randint(0, 4)):
             self.random.choice(actions)()
@@ -186,6 +187,15 @@ class World:
         else:
             taints = [{"key": "hot", "effect": "NoSchedule"}] if self.random.random() < 0.5 else ()
             self.server.put(next(iter(slices(taints))))
+
+    def change_pool(self):
+        """Take a slice off the cut card, or publish both: devices without counters, or counters without devices."""
+        parts, counters = [*slices()][2:]
+        self.server.put(parts)
+        if self.random.random() < 0.5:
+            self.server.put(counters)
+        else:
+            self.server.remove("ResourceSlice", self.random.choice(("slice-3", "slice-4")))
 
     def resident(self):
         """Let a pod without claims come or go."""

@@ -7,17 +7,17 @@ from itertools import pairwise
 import pytest
 
 from dra_operator.history.reader import Moment, Reader, Span, build_state
-from dra_operator.history.report import Grouping, ReportQuery, make_report
+from dra_operator.history.report import OTHERS, Grouping, ReportQuery, make_report
 from dra_operator.history.schema import MICRO, open_store
-from dra_operator.history.sweep import Sweep
-from dra_operator.questions.usage import Grouping as UsageGrouping
-from dra_operator.questions.usage import find_usage
+from dra_operator.questions.claims import Use
+from dra_operator.questions.device_table import DeviceState, DeviceTable
 
 from .histories import play
 from .test_recorder import CASES
 
 PARTS = {"part-0": Fraction(1, 2), "part-1": Fraction(1, 2), "part-2": Fraction(1), "gpu-9": Fraction(1, 4)}
 """What of a card devices are; the others are whole."""
+STATES = ("used", "shared", "free", "tainted", "blocked", "idle")
 
 
 def quiet_spans(reader, moments):
@@ -28,15 +28,26 @@ def quiet_spans(reader, moments):
 
 
 def naive_states(bodies):
-    """Return how many devices of whole cards are in each state, as `top` says, and how many are idle."""
+    """Return how many cards are in each state, as `top` says of devices, and how much of them is idle."""
     state = build_state(Moment(0, tuple(bodies), {}, ""))
-    rows = [row for row in find_usage(state, UsageGrouping.POOL).rows if not row.name.endswith("node-3")]
-    return Counter(
-        {
-            name: sum(getattr(row, name) for row in rows)
-            for name in ("used", "shared", "free", "tainted", "blocked", "idle")
-        }
-    )
+    found, card = Counter(), []
+    for row in DeviceTable(state).rows:
+        part = PARTS[row.name] if row.name.startswith("part") else Fraction(1)
+        if row.name.startswith("part"):
+            card.append((row.state, part))
+        else:
+            found[row.state.value] += 1
+        claims = [state.objects.records["ResourceClaim", *key].obj for key in row.holders]
+        uses = {state.consumers.find_use(claim) for claim in claims}
+        found["idle"] += part if uses and Use.RUNNING not in uses else 0
+    if card:
+        taken = sum(part for state, part in card if state is DeviceState.USED)
+        order = (DeviceState.FREE, DeviceState.TAINTED, DeviceState.BLOCKED)
+        rest = next(each for each in (*order, None) if each is None or each in dict(card))
+        found["used"] += taken
+        if rest is not None:
+            found[rest.value] += 1 - taken
+    return found
 
 
 def naive_holders(bodies):
@@ -59,35 +70,27 @@ def naive_holders(bodies):
 
 @pytest.mark.parametrize("seed", range(CASES))
 async def test_sums_are_those_of_lists(tmp_path, seed):
-    """States of whole cards, and holders, have exactly the time that lists give them; a card is 1 in all."""
+    """States of cards, and holders, have exactly the time that lists give them; of others no name is told."""
     url = f"sqlite:///{tmp_path}/history.db"
     recording = await play(url, seed)
     reader = Reader(open_store(url))
-    pieces = []
-    Sweep(reader, reader.span).run(lambda span, cards: pieces.append((span, cards)))
     for span, bodies in quiet_spans(reader, recording.moments):
-        found, held, total = Counter(), defaultdict(Fraction), 0
-        for piece, cards in pieces:
-            length = min(piece.until, span.until) - max(piece.since, span.since)
-            if length <= 0:
-                continue
-            for key, card in cards.items():
-                for share in card.shares:
-                    held[share.claim[0]] += share.part * length if share.is_published else 0
-                if card.states:
-                    assert sum(card.states.values()) == 1
-                if key[1] != "node-3":
-                    found.update({name: part * length for name, part in card.states.items()})
-                    found["idle"] += card.idle * length
-                    total += length if card.states else 0
-        length = span.until - span.since
+        report, length = (
+            make_report(reader, ReportQuery(span)),
+            Fraction(span.until - span.since, 3600 * MICRO),
+        )
+        (period,) = report.periods
         expected = naive_states(bodies)
-        assert {name: each for name, each in found.items() if each} == {
-            name: number * length for name, number in expected.items() if number
+        assert {name: getattr(period, name) / length for name in STATES} == {
+            name: expected[name] for name in STATES
         }
-        assert {name: each for name, each in held.items() if each} == {
-            name: part * length for name, part in naive_holders(bodies).items() if part
-        }
+        assert period.unknown == 0
+        held = {row.name: row.held / length for row in report.rows if row.held}
+        assert held == {name: part for name, part in naive_holders(bodies).items() if part}
+        alone = make_report(reader, ReportQuery(span, namespace="team-a"))
+        assert {row.name for row in alone.rows} <= {"team-a", OTHERS}
+        assert sum(row.held for row in alone.rows) == sum(row.held for row in report.rows)
+        assert alone.periods == report.periods
 
 
 @pytest.mark.parametrize("by", [*Grouping])

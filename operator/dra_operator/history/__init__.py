@@ -2,5 +2,6 @@
 
 The operator does not import it. `schema` are the tables; `writer` stores changes and gaps, which the `recorder` makes
 of what reflectors tell; `reader` gives the state of a time, or what there was in a span. `holders` are who
-held devices in a span; the `sweep` goes through all devices over time, and a `report` sums up card-hours and waits.
+held devices in a span. For a `report` of card-hours and waits, `layouts` are what pools published, `holdings` what
+claims had of it and when their pods ran, and the `sweep` puts both together.
 """

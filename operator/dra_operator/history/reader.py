@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Engine, Row, Select, Table, and_, or_, select
+from sqlalchemy import ColumnElement, Engine, Select, Table, and_, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from dra_operator.api.convert import Body
@@ -103,13 +103,13 @@ class Reader:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._contents: dict[int, Any] = {}
-        found = {row.key: row.value for row in self._rows(select(META.c.key, META.c.value))}
+        found = {row.key: row.value for row in self.rows(select(META.c.key, META.c.value))}
         if "covered" not in found:
             raise StoreError("the record is empty: nothing was recorded yet")
         self.span = Span(int(found["begin"]), int(found["covered"]))
         self.gaps = [
             Span(row.since, row.until)
-            for row in self._rows(select(GAP.c.since, GAP.c.until).order_by(GAP.c.since))
+            for row in self.rows(select(GAP.c.since, GAP.c.until).order_by(GAP.c.since))
         ]
 
     def find_gap(self, at: int) -> Span | None:
@@ -158,11 +158,11 @@ class Reader:
     def read_states(self, span: Span, *kinds: str) -> Iterator[StateRow]:
         """Yield what objects of some kinds, or of all, were in a span, in the order of their beginning."""
         columns = OBJECT.c.kind, OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid
-        query = select(*columns, STATE, CONTENT.c.body).join(STATE, STATE.c.object == OBJECT.c.id)
-        query = query.join(CONTENT, CONTENT.c.id == STATE.c.content).where(_within(STATE, span))
+        query = self.select_states(span, *columns, *STATE.c, CONTENT.c.body)
+        query = query.join(CONTENT, CONTENT.c.id == STATE.c.content)
         if kinds:
             query = query.where(OBJECT.c.kind.in_(kinds))
-        for row in self._rows(query.order_by(STATE.c.since)):
+        for row in self.rows(query.order_by(STATE.c.since)):
             content = self._unpack(row.content, row.body)
             body = join((row.kind, row.namespace, row.name), row.uid, content, unpack(row.own))
             end = self.span.until if row.until is None else row.until
@@ -181,14 +181,10 @@ class Reader:
     def read_waits(self, span: Span) -> Iterator[WaitRow]:
         """Yield why pods and claims waited in a span, in the order of their beginning."""
         columns = OBJECT.c.kind, OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid
-        query = (
-            select(*columns, WAIT.c.since, WAIT.c.until, WAIT.c.reason, WAIT.c.message, CONTENT.c.body)
-            .join(WAIT, WAIT.c.object == OBJECT.c.id)
-            .join(CONTENT, CONTENT.c.id == WAIT.c.message)
-            .where(_within(WAIT, span))
-            .order_by(WAIT.c.since, WAIT.c.object)
-        )
-        for row in self._rows(query):
+        waits = WAIT.c.since, WAIT.c.until, WAIT.c.reason, WAIT.c.message
+        query = self.select_waits(span, *columns, *waits, CONTENT.c.body)
+        query = query.join(CONTENT, CONTENT.c.id == WAIT.c.message).order_by(WAIT.c.since, WAIT.c.object)
+        for row in self.rows(query):
             end = self.span.until if row.until is None else row.until
             yield WaitRow(
                 row.kind,
@@ -202,13 +198,36 @@ class Reader:
                 row.until is None,
             )
 
+    def read_contents(self, span: Span, kind: str) -> Mapping[int, Any]:
+        """Return what objects of a kind have in common, by the number of the content that states in a span have."""
+        used = self.select_states(span, STATE.c.content).where(OBJECT.c.kind == kind).distinct()
+        query = select(CONTENT.c.id, CONTENT.c.body).where(CONTENT.c.id.in_(used))
+        return {number: self._unpack(number, data) for number, data in self.rows(query)}
+
+    @staticmethod
+    def select_states(span: Span, *columns: ColumnElement[Any]) -> Select[Any]:
+        """Return the query for states in a span, with their objects."""
+        return (
+            select(*columns)
+            .join_from(STATE, OBJECT, STATE.c.object == OBJECT.c.id)
+            .where(_within(STATE, span))
+        )
+
+    @staticmethod
+    def select_waits(span: Span, *columns: ColumnElement[Any]) -> Select[Any]:
+        """Return the query for waits in a span, with what waited."""
+        return (
+            select(*columns).join_from(WAIT, OBJECT, WAIT.c.object == OBJECT.c.id).where(_within(WAIT, span))
+        )
+
     def _unpack(self, number: int, data: bytes) -> Any:
         """Return a content, which is unpacked once."""
         if number not in self._contents:
             self._contents[number] = unpack(data)
         return self._contents[number]
 
-    def _rows(self, query: Select[Any]) -> list[Row[Any]]:
+    def rows(self, query: Select[Any]) -> list[Any]:
+        """Return what the store answers."""
         try:
             with self._engine.connect() as connection:
                 return list(connection.execute(query))

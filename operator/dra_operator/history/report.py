@@ -12,13 +12,16 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dra_operator.api.convert import Body
-from dra_operator.history.reader import Reader, Span, StateRow, time_text
-from dra_operator.history.schema import MICRO
-from dra_operator.history.sweep import STATES, Card, Cards, Share, Sweep
+from dra_operator.history.holdings import Holding, first_class
+from dra_operator.history.reader import Reader, Span, time_text
+from dra_operator.history.schema import MICRO, OBJECT, STATE, WAIT, unpack
+from dra_operator.history.sweep import STATES, Amount, Sweep
 
 _HOUR: Final = 3600 * MICRO
 _NOT_ASKED: Final = "NotAsked"
 NOBODY: Final = "(none)"
+OTHERS: Final = "(others)"
+"""All other namespaces, where one is asked for."""
 
 
 class Grouping(StrEnum):
@@ -33,7 +36,10 @@ class Grouping(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReportQuery:
-    """What is reported: `every` microseconds a period, 0 for one; `prices` are by class, for a card-hour."""
+    """What is reported: `every` microseconds a period, 0 for one; `prices` are by class, for a card-hour.
+
+    With a `namespace`, all others are one row.
+    """
 
     span: Span
     by: Grouping = Grouping.NAMESPACE
@@ -41,6 +47,7 @@ class ReportQuery:
     every: int = 0
     by_amount: str = "memory"
     prices: Mapping[str, Fraction] = field(default_factory=dict)
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +109,34 @@ class HistoryReport:
 
 
 @dataclass(slots=True)
-class _Sum:
-    """What comes together for a row, in card-microseconds; `waits` by the uid of what waited."""
+class _Tally:
+    """A sum, exact: integers come together for themselves, as that is faster."""
 
-    held: Fraction = Fraction(0)
-    idle: Fraction = Fraction(0)
-    unpublished: Fraction = Fraction(0)
-    cost: Fraction = Fraction(0)
-    waits: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    _whole: int = 0
+    _rest: Fraction = Fraction(0)
+
+    def add(self, amount: Amount) -> None:
+        """Add card-microseconds."""
+        if isinstance(amount, int):
+            self._whole += amount
+        else:
+            self._rest += amount
+
+    @property
+    def hours(self) -> Fraction:
+        """The sum in card-hours."""
+        return (self._whole + self._rest) / _HOUR
+
+
+@dataclass(slots=True)
+class _Sum:
+    """What comes together for a row; `waits` by the number of what waited."""
+
+    held: _Tally = field(default_factory=_Tally)
+    idle: _Tally = field(default_factory=_Tally)
+    unpublished: _Tally = field(default_factory=_Tally)
+    cost: _Tally = field(default_factory=_Tally)
+    waits: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     reasons: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 
@@ -122,20 +149,24 @@ class _Report:
     def __init__(self, reader: Reader, query: ReportQuery) -> None:
         self._reader = reader
         self._query = query
-        self._sweep = Sweep(reader, query.span, query.by_amount)
+        self._since, self._every = query.span.since, query.every
         self._rows: dict[tuple[int, str], _Sum] = defaultdict(_Sum)
-        self._states: dict[tuple[int, str], Fraction] = defaultdict(Fraction)
-        self._idle: dict[int, Fraction] = defaultdict(Fraction)
+        self._states: dict[tuple[int, str], _Tally] = defaultdict(_Tally)
+        self._idle: dict[int, _Tally] = defaultdict(_Tally)
+        is_by_pod = query.by in (Grouping.OWNER, Grouping.LABEL)
+        self._pods = _read_pods(reader, query.span) if is_by_pod or query.by is Grouping.CLASS else {}
 
     def make(self) -> HistoryReport:
-        self._sweep.run(self._add_cards, self._query.every)
-        self._add_waits()
-        span = self._query.span
+        query = self._query
+        Sweep(self._reader, query.span, self, by_amount=query.by_amount, every=query.every).run()
+        if query.by is not Grouping.NODE:
+            self._add_waits()
+        span = query.span
         periods = tuple(self._periods())
         published = sum((each.published for each in periods), Fraction(0))
         unknown = sum((each.unknown for each in periods), Fraction(0))
         return HistoryReport(
-            self._query.label or self._query.by.value,
+            query.label or query.by.value,
             time_text(span.since),
             time_text(span.until),
             tuple([self._row(*key) for key in sorted(self._rows)]),
@@ -145,89 +176,95 @@ class _Report:
 
     def _start_of(self, at: int) -> int:
         """Return when the period of a time begins."""
-        since, every = self._query.span.since, self._query.every
+        since, every = self._since, self._every
         return since + (at - since) // every * every if every else since
 
     # --- what comes
 
-    def _add_cards(self, span: Span, cards: Cards) -> None:
-        period, length = self._start_of(span.since), span.until - span.since
-        for card in cards.values():
-            for state, part in card.states.items():
-                self._states[period, state] += part * length
-            self._idle[period] += card.idle * length
-            for share in card.shares:
-                self._add_share(period, length, card, share)
+    def add_state(self, at: int, state: str, amount: Amount, idle: Amount) -> None:
+        """Add cards in a state."""
+        period = self._start_of(at)
+        self._states[period, state].add(amount)
+        if idle:
+            self._idle[period].add(idle)
 
-    def _add_share(self, period: int, length: int, card: Card, share: Share) -> None:
-        row, amount = self._rows[period, self._name_of_share(card, share)], share.part * length
-        if not share.is_published:
-            row.unpublished += amount
-            return
-        row.held += amount
-        row.idle += amount if share.is_idle else 0
-        row.cost += amount * self._query.prices.get(share.device_class, Fraction(0))
+    def add_share(self, at: int, holding: Holding, node: str, amount: Amount, idle: Amount) -> None:
+        """Add what a claim had of published cards."""
+        row = self._rows[self._start_of(at), self._name_of_share(holding, node)]
+        row.held.add(amount)
+        row.idle.add(idle)
+        if self._query.prices:
+            row.cost.add(amount * self._query.prices.get(holding.device_class, Fraction(0)))
 
-    def _name_of_share(self, card: Card, share: Share) -> str:
+    def add_unpublished(self, at: int, holding: Holding, amount: Amount) -> None:
+        """Add what a claim had of devices that were not published."""
+        self._rows[self._start_of(at), self._name_of_share(holding, "")].unpublished.add(amount)
+
+    def _name_of_share(self, holding: Holding, node: str) -> str:
+        claim = holding.claim
+        if self._query.namespace not in ("", claim.namespace):
+            return OTHERS
         match self._query.by:
             case Grouping.NAMESPACE:
-                return share.claim[0]
+                return claim.namespace
             case Grouping.CLASS:
-                return share.device_class or NOBODY
+                return holding.device_class or NOBODY
             case Grouping.NODE:
-                return card.node or NOBODY
-        user = self._sweep.users.get(share.uid)
-        return NOBODY if user is None else self._name_of_pod(user.body)
+                return node or NOBODY
+        return self._name_of_pod(claim.pod)
 
-    def _name_of_pod(self, body: Body) -> str:
-        metadata = body["metadata"]
+    def _name_of_pod(self, uid: str) -> str:
+        if (pod := self._pods.get(uid)) is None:
+            return NOBODY
         if self._query.by is Grouping.LABEL:
-            return str((metadata.get("labels") or {}).get(self._query.label) or NOBODY)
-        owners = metadata.get("ownerReferences") or ()
+            return str((pod.own["metadata"].get("labels") or {}).get(self._query.label) or NOBODY)
+        owners = pod.own["metadata"].get("ownerReferences") or ()
         owner = next((each for each in owners if each.get("controller")), None)
-        name = f"{owner['kind']}/{owner['name']}" if owner is not None else f"Pod/{metadata['name']}"
-        return f"{metadata['namespace']}/{name}"
+        name = f"{owner['kind']}/{owner['name']}" if owner is not None else f"Pod/{pod.name}"
+        return f"{pod.namespace}/{name}"
 
     def _add_waits(self) -> None:
-        if self._query.by is Grouping.NODE:
-            return
         span, every = self._query.span, self._query.every
-        bodies = {row.uid: row.body for row in self._reader.read_states(span, "Pod", "ResourceClaim")}
-        classes = {
-            (row.namespace, row.name): _class_of(row)
-            for row in self._reader.read_states(span, "ResourceClaim")
-        }
-        for wait in self._reader.read_waits(span):
-            if (body := bodies.get(wait.uid)) is None:
-                continue
-            at, end = max(wait.since, span.since), min(wait.until, span.until)
-            name = self._name_of_wait(body, classes)
+        classes = read_classes(self._reader, span) if self._query.by is Grouping.CLASS else {}
+        names: dict[int, str] = {}
+        columns = OBJECT.c.kind, OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid
+        query = self._reader.select_waits(
+            span, *columns, WAIT.c.object, WAIT.c.since, WAIT.c.until, WAIT.c.reason
+        )
+        for *what, number, since, until, reason in self._reader.rows(query):
+            at, end = max(since, span.since), span.until if until is None else min(until, span.until)
+            if (name := names.get(number)) is None:
+                name = names[number] = self._name_of_wait((what[0], what[1], what[2], what[3]), classes)
             while at < end:
                 following = min(end, self._start_of(at) + every) if every else end
                 row = self._rows[self._start_of(at), name]
-                row.waits[wait.uid] += following - at
-                row.reasons[wait.reason or _NOT_ASKED] += following - at
+                row.waits[number] += following - at
+                row.reasons[reason or _NOT_ASKED] += following - at
                 at = following
 
-    def _name_of_wait(self, body: Body, classes: Mapping[tuple[str, str], str]) -> str:
-        metadata = body["metadata"]
+    def _name_of_wait(self, what: tuple[str, str, str, str], classes: Mapping[tuple[str, str], str]) -> str:
+        kind, namespace, name, uid = what
+        if self._query.namespace not in ("", namespace):
+            return OTHERS
         if self._query.by is Grouping.NAMESPACE:
-            return str(metadata["namespace"])
-        if self._query.by is Grouping.CLASS:
-            names = [metadata["name"]] if body["kind"] == "ResourceClaim" else _claims_of(body)
-            found = [classes[each] for name in names if (each := (metadata["namespace"], name)) in classes]
-            return found[0] if found else NOBODY
-        return NOBODY if body["kind"] == "ResourceClaim" else self._name_of_pod(body)
+            return namespace
+        if self._query.by is not Grouping.CLASS:
+            return NOBODY if kind == "ResourceClaim" else self._name_of_pod(uid)
+        names = [name]
+        if kind == "Pod":
+            names = claims_of(self._pods[uid]) if uid in self._pods else []
+        found = [classes[each] for each in [(namespace, name) for name in names] if each in classes]
+        return (found[0] if found else "") or NOBODY
 
     # --- what it comes to
 
     def _periods(self) -> Iterator[Period]:
         span, every = self._query.span, self._query.every
         for since in range(span.since, span.until, every or max(span.until - span.since, 1)):
-            states = {state: self._states[since, state] / _HOUR for state in STATES}
+            states = {state: self._states[since, state].hours for state in STATES}
             until = min(since + every, span.until) if every else span.until
             published = sum(states.values(), Fraction(0))
-            idle = self._idle[since] / _HOUR
+            idle = self._idle[since].hours
             yield Period(time_text(since), time_text(until), published, **states, idle=idle)
 
     def _row(self, period: int, name: str) -> ReportRow:
@@ -237,15 +274,15 @@ class _Report:
         return ReportRow(
             name,
             time_text(period),
-            row.held / _HOUR,
-            row.idle / _HOUR,
-            row.unpublished / _HOUR,
+            row.held.hours,
+            row.idle.hours,
+            row.unpublished.hours,
             len(waits),
             Fraction(sum(waits), _HOUR),
             _quantile(waits, 50),
             _quantile(waits, 90),
             tuple([Reason(reason, Fraction(hours, _HOUR)) for reason, hours in reasons]),
-            row.cost / _HOUR if self._query.prices else None,
+            row.cost.hours if self._query.prices else None,
         )
 
 
@@ -254,18 +291,44 @@ def _quantile(values: Sequence[int], percent: int) -> Fraction | None:
     return Fraction(values[-(-len(values) * percent // 100) - 1], _HOUR) if values else None
 
 
-def _class_of(row: StateRow) -> str:
-    for request in row.body["spec"].get("devices", {}).get("requests", ()):
-        for each in (request.get("exactly"), request, *(request.get("firstAvailable") or ())):
-            if each and each.get("deviceClassName"):
-                return str(each["deviceClassName"])
-    return NOBODY
+@dataclass(frozen=True, slots=True)
+class _Pod:
+    """A pod as it was last: what it has in common with others, and its own."""
+
+    namespace: str
+    name: str
+    content: Any
+    _own: bytes
+
+    @property
+    def own(self) -> Body:
+        """Its metadata and status."""
+        found: Body = unpack(self._own)
+        return found
 
 
-def _claims_of(body: Body) -> list[str]:
+def _read_pods(reader: Reader, span: Span) -> dict[str, _Pod]:
+    """Return the pods of a span, by uid."""
+    contents = reader.read_contents(span, "Pod")
+    columns = OBJECT.c.uid, OBJECT.c.namespace, OBJECT.c.name, STATE.c.content, STATE.c.own
+    query = reader.select_states(span, *columns).where(OBJECT.c.kind == "Pod")
+    rows = reader.rows(query.order_by(STATE.c.object, STATE.c.since))
+    return {row.uid: _Pod(row.namespace, row.name, contents[row.content], row.own) for row in rows}
+
+
+def read_classes(reader: Reader, span: Span) -> dict[tuple[str, str], str]:
+    """Return the first class that claims name, by namespace and name."""
+    contents = reader.read_contents(span, "ResourceClaim")
+    classes = {number: first_class(content) for number, content in contents.items()}
+    query = reader.select_states(span, OBJECT.c.namespace, OBJECT.c.name, STATE.c.content).distinct()
+    rows = reader.rows(query.where(OBJECT.c.kind == "ResourceClaim"))
+    return {(row.namespace, row.name): classes[row.content] for row in rows}
+
+
+def claims_of(pod: _Pod) -> list[str]:
     """Return the claims of a pod: those that it names, and those that were made for it."""
-    entries = (body.get("spec") or {}).get("resourceClaims") or ()
-    made = (body.get("status") or {}).get("resourceClaimStatuses") or ()
+    entries = (pod.content.get("spec") or {}).get("resourceClaims") or ()
+    made = (pod.own.get("status") or {}).get("resourceClaimStatuses") or ()
     return [str(each["resourceClaimName"]) for each in (*entries, *made) if each.get("resourceClaimName")]
 
 

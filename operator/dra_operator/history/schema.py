@@ -61,6 +61,7 @@ OBJECT: Final = Table(
     Column("name", String(256), nullable=False),
     Column("uid", String(64), nullable=False),
     Column("version", String(32), nullable=False),
+    Index("object_kind", "kind"),
 )
 """An object by its uid; `version` is the last resourceVersion that was seen."""
 STATE: Final = Table(

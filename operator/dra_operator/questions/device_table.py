@@ -276,7 +276,7 @@ class DeviceTable:
             blocked = slice_.every
         else:
             # The operator allocates none of those that are half owned, and others keep off them.
-            blocked = _without_counters(slice_, counters) | slice_.half_owned
+            blocked = without_counters(slice_, counters) | slice_.half_owned
             for name, devices in by_node.items():
                 blocked |= self._out_of_reach(slice_, devices, name)
         owned = self._find_owned(slice_)
@@ -375,15 +375,18 @@ def _count_down(pool: NewestGeneration, ledger: Ledger) -> CounterState | None:
     return found
 
 
-def _without_counters(slice_: Slice, counters: CounterState | None) -> int:
-    """Return the devices of a slice that draw on counters of which too little is left, or cannot join a group."""
+def without_counters(slice_: Slice, counters: CounterState | None, among: int = -1) -> int:
+    """Return which devices of a slice draw on counters of which too little is left, or cannot join a group.
+
+    Only those of some devices, which are a set of bits, are looked at.
+    """
     if counters is None or not slice_.counted:
         return 0
     if counters.overdrawn:
         # Nothing that draws on counters of such a pool is allocated.
-        return slice_.counted
+        return slice_.counted & among
     found, placed = 0, counters.placed()
-    for index in bits.each(slice_.counted):
+    for index in bits.each(slice_.counted & among):
         draw = counters.layout.draw(slice_, index)
         if any(counters.left[position] < amount for position, amount in draw.amounts) or any(
             (occupancy := placed[number]) is not None and not occupancy.admits(groups)

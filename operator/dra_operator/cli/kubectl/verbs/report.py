@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -15,9 +16,11 @@ from dra_operator.cli.kubectl.requests import ReadingError
 from dra_operator.cli.kubectl.tables import Column, listing, terminal_style
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from fractions import Fraction
 
-    from dra_operator.history.report import HistoryReport, ReportRow
+    from dra_operator.history.reader import Span
+    from dra_operator.history.report import HistoryReport, ReportQuery, ReportRow
 
 CSV: Final = "csv"
 _GROUPINGS: Final = ("namespace", "class", "node", "owner")
@@ -60,6 +63,12 @@ def _read_grouping(ctx: click.Context, param: click.Parameter, value: str) -> st
             show_default=True,
             help="The capacity, or counter, by which shares and partitions are parts of a card.",
         ),
+        option(
+            "-n",
+            "--namespace",
+            metavar="NAME",
+            help="Only this namespace by name; what all others had is summed up.",
+        ),
         option("--prices", metavar="FILE", help="What a card-hour costs: one `CLASS: PRICE` a line."),
         option(
             "-o",
@@ -79,6 +88,7 @@ def app(
     every: str,
     by: str,
     by_amount: str,
+    namespace: str,
     prices: str,
     format: str | None,  # noqa: A002 - as all verbs name it
     no_headers: bool,
@@ -92,7 +102,8 @@ def app(
     Example: kubectl dra report --history history.db --since 7d --by owner --prices prices.yaml.
     """
     with refusing():
-        report = _make(url, (since, until, every), by, by_amount, prices)
+        query = partial(_query, by=by, by_amount=by_amount, prices=_read_prices(prices), namespace=namespace)
+        report = _make(url, (since, until, every), query)
     options = Options(format=format if format in (JSON, YAML) else "", headers=not no_headers)
     lines = [*_csv(report)] if format == CSV else _tables(report, options)
     show(Answer("HistoryReport", report, lines), options)
@@ -101,30 +112,32 @@ def app(
     raise SystemExit(YES)
 
 
-def _make(url: str, times: tuple[str, str, str], by: str, by_amount: str, prices: str) -> "HistoryReport":
+def _make(
+    url: str, times: tuple[str, str, str], query: "Callable[[Span, int], ReportQuery]"
+) -> "HistoryReport":
     since, until, every = times
     reader = read_record(url)
     from dra_operator.history.reader import Span
-    from dra_operator.history.report import Grouping, ReportQuery, make_report
+    from dra_operator.history.report import make_report
     from dra_operator.history.schema import StoreError
 
     begin = max(read_time(since), reader.span.since)
     end = min(read_time(until), reader.span.until) if until else reader.span.until
     if begin >= end:
         raise ReadingError(f"--since {since}: the record has nothing between that and its end")
-    name, _, label = by.partition("=")
-    query = ReportQuery(
-        Span(begin, end),
-        Grouping(name),
-        label,
-        read_span(every) if every else 0,
-        by_amount,
-        _read_prices(prices),
-    )
     try:
-        return make_report(reader, query)
+        return make_report(reader, query(Span(begin, end), read_span(every) if every else 0))
     except StoreError as error:
         raise ReadingError(str(error)) from error
+
+
+def _query(
+    span: "Span", every: int, *, by: str, by_amount: str, prices: "dict[str, Fraction]", namespace: str
+) -> "ReportQuery":
+    from dra_operator.history.report import Grouping, ReportQuery
+
+    name, _, label = by.partition("=")
+    return ReportQuery(span, Grouping(name), label, every, by_amount, prices, namespace)
 
 
 def _read_prices(path: str) -> "dict[str, Fraction]":
