@@ -157,15 +157,15 @@ SECTIONS = {
 
 def metrics() -> str:
     """Return the page of metrics and alerts."""
-    lines = [METRICS, "| alert | severity | meaning | what to do |", "|---|---|---|---|"]
+    lines = [METRICS, "| alert | severity | meaning, and what to do |", "|---|---|---|"]
     rules = yaml.safe_load((ROOT / "manifests/components/prometheus/alerts.yaml").read_text(encoding="utf-8"))
     for rule in (rule for group in rules["spec"]["groups"] for rule in group["rules"]):
         told = [
-            re.sub(r"\{\{ \$(?:labels\.)?(\w+).*?\}\}", r"*\1*", _linked(rule["annotations"][each]))
+            re.sub(r"\{\{ \$(?:labels\.)?(\w+).*?\}\}", r"`\1`", _linked(rule["annotations"][each]))
             for each in ("summary", "description")
         ]
-        lines.append(f"| `{rule['alert']}` | {rule['labels']['severity']} | {' | '.join(told)} |")
-    rows = dict(_rows_of_metrics())
+        lines.append(f"| `{rule['alert']}` | {rule['labels']['severity']} | **{told[0]}** {told[1]} |")
+    rows = dict(sorted(_rows_of_metrics(), key=lambda row: row[0].startswith("process_")))
     lines += ["", "## All metrics", ""]
     for section, begins in SECTIONS.items():
         lines += [f"### {section}", "", "| metric | labels | value, and when to look |", "|---|---|---|"]
