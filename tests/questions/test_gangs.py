@@ -350,6 +350,24 @@ def test_the_whole_answer_shares_one_budget_of_steps():
     assert answers[0].fitting >= 12
 
 
+def test_fields_that_an_api_server_may_drop_are_told():
+    """What makes a gang of a file may be gone where its feature gates are off; of a cluster it is there."""
+    lines = [
+        f'PodGroup "team/gang": {name} counts here; an API server drops it unless its feature gate {gate} is on, '
+        "which it is not by default"
+        for name, gate in (
+            ("spec.schedulingGroup of its pods", "GenericWorkload"),
+            ("spec.schedulingConstraints", "TopologyAwareWorkloadScheduling"),
+        )
+    ]
+    of_file = [pod_group(**in_racks()), pod("p0")]
+    of_cluster = [{**each, "metadata": {**each["metadata"], "uid": each["kind"]}} for each in of_file]
+
+    assert explain_gang(load(node("n1", "r1"), *of_file), GROUP).assumed == tuple(lines)
+    assert [*find_gang_notes(load(node("n1", "r1"), *of_file))] == lines
+    assert explain_gang(load(node("n1", "r1"), *of_cluster), GROUP).assumed == ()
+
+
 def test_groups_of_groups_are_refused():
     """They are refused by name rather than answered for a part."""
     with pytest.raises(QuestionError, match="parentCompositePodGroupName"):
@@ -572,7 +590,7 @@ def test_headroom_counts_whole_gangs(body, more, pods):
 
 def test_notes_tell_of_gangs_that_do_not_fit_or_are_not_found():
     """They are told of pods and of workloads; one that fits and is found is not worth a line."""
-    (found,) = find_gang_notes(deadlock())
+    *_, found = find_gang_notes(deadlock())
     (waits,) = find_gang_notes(gpus(3, workload("batch/v1", "Job", **job(4)["spec"])))
 
     assert found.startswith('PodGroup "team/gang": 2 of 2 pods fit together: kube-scheduler')

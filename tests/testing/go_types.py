@@ -23,6 +23,8 @@ PACKAGES = {
     "resource/v1beta2": "api/resource/v1beta2",
     "resource/v1beta1": "api/resource/v1beta1",
     "resource/v1alpha3": "api/resource/v1alpha3",
+    "scheduling/v1beta1": "api/scheduling/v1beta1",
+    "scheduling/v1alpha3": "api/scheduling/v1alpha3",
     "events/v1": "api/events/v1",
     "coordination/v1": "api/coordination/v1",
     "meta/v1": "apimachinery/pkg/apis/meta/v1",
@@ -37,6 +39,7 @@ ROOTS = (
         for name in ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
     ),
     *(f"resource/{version}.DeviceTaintRule" for version in ("v1", "v1beta2", "v1alpha3")),
+    *(f"scheduling/{version}.PodGroup" for version in ("v1beta1", "v1alpha3")),
     "events/v1.Event",
     "coordination/v1.Lease",
     "meta/v1.DeleteOptions",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from dra_operator.api.names import GROUP, GROUP_VERSION, RESERVATION_RESOURCE
 
 RESOURCE_GROUP = "resource.k8s.io"
+SCHEDULING_GROUP = "scheduling.k8s.io"
 CORE_GROUP = ""
 
 
@@ -61,8 +62,8 @@ KINDS: dict[str, Kind] = {
         Kind("PersistentVolume", "persistentvolumes", CORE_GROUP, False, ("v1",)),
         Kind("PersistentVolumeClaim", "persistentvolumeclaims", CORE_GROUP, True, ("v1",)),
         Kind("ResourceQuota", "resourcequotas", CORE_GROUP, True, ("v1",)),
-        Kind("PriorityClass", "priorityclasses", "scheduling.k8s.io", False, ("v1",)),
-        Kind("PodGroup", "podgroups", "scheduling.k8s.io", True, ("v1beta1", "v1alpha3", "v1alpha2")),
+        Kind("PriorityClass", "priorityclasses", SCHEDULING_GROUP, False, ("v1",)),
+        Kind("PodGroup", "podgroups", SCHEDULING_GROUP, True, ("v1beta1", "v1alpha3", "v1alpha2")),
         EVENT,
         LEASE,
         *POLICIES,

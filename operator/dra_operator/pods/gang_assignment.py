@@ -58,6 +58,7 @@ class Gang:
     """Pods that run together or not at all: in order, bound ones first.
 
     `topology` is a label of which all nodes have one value. With `at_least` members it may run; 0 stands for all.
+    `assumed` are lines about what makes it a gang, and may not hold.
     """
 
     subject: str
@@ -65,6 +66,7 @@ class Gang:
     match: GangMatch | None = None
     topology: str = ""
     at_least: int = 0
+    assumed: tuple[str, ...] = ()
 
     def first(self, number: int) -> "Gang":
         """Return the gang of the first members."""

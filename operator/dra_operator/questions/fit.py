@@ -144,7 +144,7 @@ def _fit_gangs(
         **({} if waiting is None else {"reason": waiting.reason, "message": waiting.message}),
         method="; ".join((ALL_AT_ONCE, *(f"all with {value}" for value in values))),
         partial=tuple(dict.fromkeys((*partial, *rest.partial))),
-        assumed=one_by_one.assumed,
+        assumed=(*one_by_one.assumed, *dict.fromkeys(line for each in answers for line in each.assumed)),
         failing=failing or rest.failing,
     )
 

@@ -33,6 +33,9 @@ from dra_operator.questions.state import ClusterState
 NO_GROUP_DEVICES: Final = Explanation(
     Reason.NOT_SCHEDULED, "it asks for devices by the name of a resource, which is not decided for gangs"
 )
+_DROPPED: Final = (
+    "counts here; an API server drops it unless its feature gate {} is on, which it is not by default"
+)
 Wanted: TypeAlias = tuple[Template, Sequence[int]]
 """Pods that are still to be made: their template, and the numbers of the copies, from 1 on."""
 
@@ -125,7 +128,16 @@ def gang_of_group(state: ClusterState, namespace: str, name: str, more: Sequence
     at_least = part(spec, "schedulingPolicy", "gang").get("minCount") or 0
     keys = part(spec, "schedulingConstraints").get("topology") or ()
     topology = next((str(each.get("key")) for each in keys if isinstance(each, Mapping)), "")
-    return replace(build_gang(title, members, record.body, topology), at_least=at_least)
+    dropped: list[tuple[str, str]] = []
+    if not all(each.pod.obj.metadata.uid for each in members):
+        dropped.append(("spec.schedulingGroup of its pods", "GenericWorkload"))
+    if topology and not record.obj.metadata.uid:
+        dropped.append(("spec.schedulingConstraints", "TopologyAwareWorkloadScheduling"))
+    return replace(
+        build_gang(title, members, record.body, topology),
+        at_least=at_least,
+        assumed=tuple([f"{title}: {name} {_DROPPED.format(gate)}" for name, gate in dropped]),
+    )
 
 
 def gang_of_pod(state: ClusterState, record: ObjectRecord) -> Gang | None:

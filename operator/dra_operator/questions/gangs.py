@@ -139,6 +139,7 @@ def find_gang_notes(state: ClusterState) -> Iterator[str]:
         yield str(error)
         return
     for gang in gangs:
+        yield from gang.assumed
         answer = answer_gang(state, gang)
         text = f"{gang.subject}: {answer.fitting:,} of {answer.size:,} pods fit together"
         if answer.state == "waits":
@@ -236,7 +237,7 @@ class _GangQuestion:
             missing += find_unchecked([each.pod.body for each in gang.members])
         if self._undecided and answer.state == "undecided":
             missing += (self._undecided[0].message,)
-        return replace(answer, partial=tuple(dict.fromkeys(missing)))
+        return replace(answer, partial=tuple(dict.fromkeys(missing)), assumed=gang.assumed)
 
     def _find_missing(self) -> tuple[str, ...]:
         claims = [claim for each in self.gang.members for claim in (*each.claims, *each.held)]

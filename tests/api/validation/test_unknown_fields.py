@@ -9,7 +9,8 @@ GROUP = "resource.k8s.io"
 
 def found(kind, spec, version="v1", **more):
     """Return path and proposal of each unknown field of an object."""
-    body = {"apiVersion": f"{GROUP}/{version}", "kind": kind, "metadata": {"name": "x"}, "spec": spec, **more}
+    group = "scheduling.k8s.io" if kind == "PodGroup" else GROUP
+    body = {"apiVersion": f"{group}/{version}", "kind": kind, "metadata": {"name": "x"}, "spec": spec, **more}
     return [(item.path, item.meant) for item in find_unknown_fields(body)]
 
 
@@ -69,6 +70,15 @@ EXACTLY = "spec.devices.requests[0].exactly"
 def test_a_misspelt_field_is_found(kind, spec, expected):
     """A field that its type does not have is named with its path, and with the field that was meant."""
     assert found(kind, spec) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("v1beta1", [("spec.podGroupTemplateRef", "")]), ("v1alpha2", [])]
+)
+def test_a_podgroup_has_the_fields_of_its_version(version, expected):
+    """Of a version that is not known nothing is said."""
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "podGroupTemplateRef": {"workload": {}}}
+    assert found("PodGroup", spec, version) == expected
 
 
 @pytest.mark.parametrize(

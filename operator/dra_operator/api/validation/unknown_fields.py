@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from dra_operator.api.convert import FLAT_VERSIONS, Body, version_of
 from dra_operator.api.fields import element, split_type, types
-from dra_operator.api.kinds import KINDS, RESOURCE_GROUP
+from dra_operator.api.kinds import KINDS, RESOURCE_GROUP, SCHEDULING_GROUP
 
 _FORMERLY: Final[Mapping[str, Mapping[str, str]]] = {
     "ResourceClaimSpec": {"controller": "string"},
@@ -60,6 +60,7 @@ _ABOVE_REQUESTS: Final = {
     "DeviceClaim": "",
 }
 """The objects around requests, and the way from them to these."""
+_GROUPS: Final = {RESOURCE_GROUP: "resource", SCHEDULING_GROUP: "scheduling"}
 _OF_EVERY_OBJECT: Final = ("apiVersion", "kind")
 
 
@@ -121,8 +122,10 @@ def _slips(body: Body) -> list[_Slip]:
     found: list[_Slip] = []
     kind, version = KINDS.get(str(body.get("kind"))), version_of(body)
     if kind is not None:
-        group = "resource" if kind.group == RESOURCE_GROUP else "core"
-        names = (f"{group}/{each}.{kind.kind}" for each in (version, "v1beta1", "v1"))
+        group = _GROUPS.get(kind.group, "core")
+        # v1alpha2 of a PodGroup is not in it, and had other fields than those after it.
+        others = () if group == "scheduling" else ("v1beta1", "v1")
+        names = (f"{group}/{each}.{kind.kind}" for each in (version, *others))
         struct = next((name for name in names if name in types()), "")
         _collect(body, struct, (), found, is_former=version == "v1alpha3")
     return [slip for slip in found if slip.path[0] or slip.name not in _OF_EVERY_OBJECT]
