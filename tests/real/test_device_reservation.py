@@ -14,7 +14,7 @@ from controlplane import (
     running_full_control_plane,
 )
 from controlplane.installation import Installation
-from controlplane.manifests import MANIFESTS, install_fence, wait_rights_used
+from controlplane.manifests import KINDS, MANIFESTS, RULES, install_fence, wait_rights_used
 from controlplane.scene import allocation, devices
 
 CRDS = MANIFESTS.parent / "crds"
@@ -37,15 +37,19 @@ def plane(programs, tmp_path_factory):
     """Return a full control plane with the kinds, the fence and the rights."""
     with running_full_control_plane(programs, tmp_path_factory.mktemp("reservations")) as started:
         started.kubectl("apply", "-k", str(CRDS), "--warnings-as-errors")
-        for plural in ("allocationpolicies", "devicereservations"):
-            path = f"{API}/{plural}"
-            started.client.wait_for(path, lambda found: found is not None, what=plural)
+        wait_kinds(started)
         install_access(started)
-        for component in ("allocation-policies", "device-reservations"):
+        for component in ("allocation-policies", "device-reservations", "device-maintenance"):
             install_component(started, component)
         install_fence(started)
         started.kubectl("apply", f"--filename={MANIFESTS / 'components/confinement/policy.yaml'}")
         yield started
+
+
+def wait_kinds(plane):
+    """Wait until the API server serves the kinds."""
+    for path in KINDS:
+        plane.client.wait_for(path, lambda found: found is not None, seconds=240, what=path)
 
 
 class ReservationInstallation(Installation):
@@ -63,15 +67,29 @@ class ReservationInstallation(Installation):
         text = yaml.safe_dump_all(bodies)
         self.plane.kubectl("apply", f"--namespace={self.scene.namespace}", "-f", "-", input=text)
 
+    def apply_own(self, kind, name, **spec):
+        """Create an object of a kind of our own, or change it."""
+        version = "dra-operator.io/v1alpha1"
+        self.apply({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec})
+
+    def own_devices(self):
+        """Have the operator own the devices."""
+        self.apply_own("AllocationPolicy", "gpus", devices=[{"driver": DRIVER}])
+
     def reserve(self, name="training", **spec):
         """Create a reservation, or change it."""
-        self.apply(
-            {
-                "apiVersion": "dra-operator.io/v1alpha1",
-                "kind": "DeviceReservation",
-                "metadata": {"name": name},
-                "spec": {"resourceClaimTemplateName": "gpu", **spec},
-            }
+        self.apply_own("DeviceReservation", name, **{"resourceClaimTemplateName": "gpu", **spec})
+
+    def maintain(self, name, card):
+        """Take a card, as `pool/device`, out of service, and wait until that has begun."""
+        pool, device = card.split("/")
+        self.apply_own(
+            "DeviceMaintenance", name, devices=[{"driver": DRIVER, "pool": pool, "device": device}]
+        )
+        self.client.wait_for(
+            f"{API}/devicemaintenances/{name}",
+            lambda found: [each["phase"] for each in found.get("status", {}).get("cards", ())] == ["Drained"],
+            what=f"{name} drained",
         )
 
     def wait(self, condition, what, name="training", seconds=90):
@@ -135,15 +153,8 @@ def installed(plane, tmp_path):
     with fresh_namespace(plane) as name:
         found = ReservationInstallation(plane, name, tmp_path)
         found.scene.apply("nodes.yaml", "walkthrough/1-class.yaml", "walkthrough/2-slices.yaml")
-        found.apply(
-            TEMPLATE,
-            {
-                "apiVersion": "dra-operator.io/v1alpha1",
-                "kind": "AllocationPolicy",
-                "metadata": {"name": "gpus"},
-                "spec": {"devices": [{"driver": DRIVER}]},
-            },
-        )
+        found.apply(TEMPLATE)
+        found.own_devices()
         found.start()
         try:
             yield found
@@ -255,6 +266,30 @@ def test_namespace_goes_with_its_reservations(installed, tmp_path):
     installed.client.delete(path)
 
     installed.client.wait_for(path, lambda found: found is None, seconds=180, what="the end of the namespace")
+
+
+def test_kinds_that_are_deleted_before_their_objects_take_these_along(installed):
+    """Each kind's finalizers are taken off whatever goes first; the operator stays, and serves kinds made anew."""
+    installed.reserve(copies=1)
+    installed.wait_phase("Ready")
+    (held,) = devices(installed.scene.claim("training-0"))
+    (free, *_) = sorted({"node-1/gpu-0", "node-1/gpu-1", "node-2/gpu-0", "node-2/gpu-1"} - {held})
+    installed.maintain("card", free)
+    (operator,) = installed.operators
+
+    installed.plane.kubectl("delete", "-k", str(CRDS), "--timeout=60s")
+
+    assert installed.scene.all_claims() == []
+    assert installed.client.get(RULES)["items"] == []
+    installed.plane.kubectl("apply", "-k", str(CRDS))
+    wait_kinds(installed.plane)
+    installed.own_devices()
+    installed.reserve(copies=1)
+    installed.wait_phase("Ready")
+    installed.maintain("card", free)
+    installed.client.delete(f"{API}/devicemaintenances/card")
+    assert operator.ready()
+    assert [line for line in operator.lines() if line.get("level") in {"error", "critical"}] == []
 
 
 def test_what_is_left_behind_goes_by_the_patches_of_the_page(installed):

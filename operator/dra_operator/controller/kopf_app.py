@@ -26,7 +26,7 @@ from dra_operator.controller.logs import get_logger
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings, Tuning
 from dra_operator.kinds.handlers import OwnKind
-from dra_operator.kinds.runtime import KindsRuntime
+from dra_operator.kinds.runtime import FindVerbs, KindsRuntime
 
 log = get_logger()
 
@@ -159,14 +159,18 @@ def register_login(registry: kopf.OperatorRegistry, access: Access) -> None:
 
 
 def build_kinds(
-    access: Access, drain: float, kinds: Sequence[OwnKind], defect_logger: DefectLogger
+    access: Access, kinds: Sequence[OwnKind], find_verbs: FindVerbs, defect_logger: DefectLogger
 ) -> KindsRuntime:
-    """Return what runs kinds of our own; `drain` is as of `tune`."""
+    """Return what runs kinds of our own."""
 
     def tune_kinds(settings: kopf.OperatorSettings) -> None:
-        tune(settings, EndlessBackoff(), drain)
+        tune(settings, EndlessBackoff(), drain=0)
+        # One that does not end must not kill the process.
+        settings.process.ultimate_exiting_timeout = None
 
-    return KindsRuntime(kinds, lambda registry: register_login(registry, access), tune_kinds, defect_logger)
+    return KindsRuntime(
+        kinds, find_verbs, lambda registry: register_login(registry, access), tune_kinds, defect_logger
+    )
 
 
 def _expect_signals() -> None:
@@ -226,7 +230,7 @@ async def serve(
         on_crash=on_crash,
         settle=settle,
         tuning=tuning,
-        build_kinds=partial(build_kinds, access, tuning.drain_seconds),
+        build_kinds=partial(build_kinds, access),
     )
     try:
         # Before Kopf, which would take seconds to give up.

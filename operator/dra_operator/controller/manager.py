@@ -7,14 +7,13 @@ has been listed once: with half of the objects, devices in use would look free, 
 """
 
 import asyncio
-import math
 import os
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from random import random
 from secrets import randbits
-from typing import Any
+from typing import Any, TypeAlias
 
 from dra_operator.allocator import Allocator, Decider, Limits
 from dra_operator.api.kinds import KINDS, Kind
@@ -49,8 +48,8 @@ from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement
 from dra_operator.kinds.handlers import OwnKind
-from dra_operator.kinds.own_kinds import PLURALS, build_own_kinds
-from dra_operator.kinds.runtime import KindsRuntime
+from dra_operator.kinds.own_kinds import build_own_kinds
+from dra_operator.kinds.runtime import FindVerbs, KindsRuntime
 from dra_operator.kinds.world import World
 from dra_operator.ledger import Ledger
 
@@ -86,6 +85,8 @@ OLDER_ANSWERS = 10
 CATCHING_UP_SECONDS = 1.0
 """How long a watch that is open again may take to deliver what was missed."""
 
+BuildKinds: TypeAlias = Callable[[Sequence[OwnKind], FindVerbs, DefectLogger], KindsRuntime]
+
 log = get_logger()
 
 
@@ -105,7 +106,7 @@ class Manager:
         on_crash: Callable[[], None],
         settle: Callable[[], None] = lambda: None,
         tuning: Tuning = Tuning(),  # noqa: B008 - it is frozen
-        build_kinds: Callable[[Sequence[OwnKind], DefectLogger], KindsRuntime] | None = None,
+        build_kinds: BuildKinds | None = None,
     ) -> None:
         self.metrics = Metrics()
         self.address: str | None = None
@@ -141,8 +142,7 @@ class Manager:
             self._own_subject(), self._record, self._tuning.event_refresh_seconds, clock
         )
         self._build_kinds = build_kinds
-        self._kinds: KindsRuntime | None = None
-        self._kinds_asked_at = -math.inf
+        self._kinds: asyncio.Task[None] | None = None
         self._writers: dict[str, Writer] = {}
         """By what they write to."""
         self._recorder = EventRecorder(
@@ -237,7 +237,9 @@ class Manager:
             return
         self._stopping = True
         log.info(messages.STOPPING)
-        await self._end_kinds()
+        if self._kinds is not None:
+            self._kinds.cancel()
+            await asyncio.gather(self._kinds, return_exceptions=True)
         drain = self._tuning.drain_seconds
         self._loop.stop()
         try:
@@ -316,6 +318,19 @@ class Manager:
         log.info(messages.SYNCED, **{name: len(reflector) for name, reflector in self._reflectors.items()})
         self._connected = True
         self._open_or_close()
+        # Before, nobody knows who holds devices.
+        await asyncio.sleep(CATCHING_UP_SECONDS)
+        self._start_kinds()
+
+    def _start_kinds(self) -> None:
+        """Start what runs the kinds of our own."""
+        if self._build_kinds is None or self._scope is ClaimScope.NONE or self._stopping:
+            return
+        kinds = build_own_kinds(
+            self._world, self._tuning.maintenance_quiet_seconds, self._settings.ownership_settle_seconds
+        )
+        runtime = self._build_kinds(kinds, self._world.find_verbs, self.metrics.defect_logger)
+        self._kinds = self._spawn("kinds", runtime.run())
 
     def _build_writer(self, served: Served) -> Writer:
         """Build the writer of a kind. Of rules there are few, and each changes seldom."""
@@ -390,35 +405,6 @@ class Manager:
         """Find out which policy protects owned devices."""
         if self._owns_devices:
             await self._policy_probe.check(self._session)
-
-    async def _check_kinds(self) -> None:
-        """Once a minute, start what runs the kinds of our own, or end it, by which may be listed."""
-        if self._build_kinds is None or self._scope is ClaimScope.NONE:
-            return
-        if self._clock() - self._kinds_asked_at < REDISCOVER_SECONDS:
-            return
-        self._kinds_asked_at = self._clock()
-        found = await self._world.find_listable(PLURALS)
-        running = frozenset[str]() if self._kinds is None else self._kinds.plurals
-        if not self._stopping and self._kinds is not None:
-            await self._kinds.sweep()
-        if self._stopping or found is None or found == running:
-            return
-        await self._end_kinds()
-        if found:
-            there = build_own_kinds(
-                self._world,
-                self._tuning.maintenance_quiet_seconds,
-                self._settings.ownership_settle_seconds,
-            )
-            kinds = [each for each in there if each.plural in found]
-            self._kinds = self._build_kinds(kinds, self.metrics.defect_logger)
-            self._kinds.start()
-
-    async def _end_kinds(self) -> None:
-        kinds, self._kinds = self._kinds, None
-        if kinds is not None:
-            await kinds.stop()
 
     def _find_served(self, kind: str) -> Served | None:
         """Return how a watched kind is served."""
@@ -497,7 +483,6 @@ class Manager:
             self._check_permissions()
             if self._connected:
                 await self._check_policy()
-                await self._check_kinds()
             if self._writers and now - self._discovered_at >= REDISCOVER_SECONDS:
                 await self._rediscover()
             if self._connected:

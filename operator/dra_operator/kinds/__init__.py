@@ -11,5 +11,5 @@ written; asked again, it returns what is left. Plans are pure; controllers read 
   `maintenance_controller`.
 - `own_kinds`: all that there are.
 - `changes` that a plan has written, and conditions. `world`: the way of controllers to the cluster and the state.
-- `handlers` of a kind, and the `runtime` that runs Kopf for them in a thread of its own.
+- `handlers` of a kind, and the `runtime` that runs a Kopf for each, in a thread of its own.
 """

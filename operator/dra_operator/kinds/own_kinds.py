@@ -1,7 +1,6 @@
 """The kinds of our own that there are, each with its controller."""
 
 from datetime import timedelta
-from typing import Final
 
 from dra_operator.kinds import allocation_policy, device_maintenance, device_reservation
 from dra_operator.kinds.handlers import OwnKind
@@ -9,8 +8,6 @@ from dra_operator.kinds.maintenance_controller import MaintenanceController
 from dra_operator.kinds.policy_controller import PolicyController
 from dra_operator.kinds.reservation_controller import ReservationController
 from dra_operator.kinds.world import World
-
-PLURALS: Final = (allocation_policy.PLURAL, device_reservation.PLURAL, device_maintenance.PLURAL)
 
 
 def build_own_kinds(world: World, quiet_seconds: float, fenced_seconds: float) -> tuple[OwnKind, ...]:

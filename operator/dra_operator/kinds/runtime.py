@@ -1,16 +1,17 @@
-"""The runtime of the kinds: Kopf in a thread and a loop of its own.
+"""The runtime of the kinds: for each a Kopf in a thread and a loop of its own.
 
-In the operator's own loop the end of Kopf would cancel every task that was made meanwhile (docs/kopf.md). It begins
-when the Lease is won and a kind is served, and is started anew, with back-off, whenever it ends.
+In the operator's own loop the end of Kopf would cancel every task that was made meanwhile (docs/kopf.md), and one Kopf
+for all kinds ends when a single one is deleted. It runs while its kind is served, and is started anew with back-off.
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import kopf
 
@@ -21,14 +22,20 @@ from dra_operator.cluster.session import ApiError, ApiUnreachable
 from dra_operator.kinds.changes import Body
 from dra_operator.kinds.handlers import OwnKind, Reconcile, Reconciliation, register
 
+FindVerbs: TypeAlias = Callable[[str], Awaitable[frozenset[str] | None]]
+"""Returns what may be done with the objects of a kind: nothing where it is not served, None if nobody answers."""
+
 _RESTART: Final = (1.0, 60.0)
-"""First and longest wait, in seconds, before Kopf is started anew."""
+"""First and longest wait, in seconds, before Kopf is started anew, or a kind that is not served is asked for again."""
+_ASK_SECONDS: Final = 60.0
+"""How often, while Kopf runs, its kind is asked for, and what objects have left behind is looked after."""
 _STOP_SECONDS: Final = 5.0
-_LOGGERS: Final = ("kopf.objects", "kopf._core.reactor.running")
+_OF_NO_USE: Final = ("OS signals are ignored", "Stop-flag is set")
+_LOGGERS: Final = ("kopf.objects", "kopf._core.reactor.running", "kopf._core.reactor.orchestration")
 
 
 class _ExpectedFilter(logging.Filter):
-    """Drops what Kopf says in a thread, and each time that an object is kept as something of it is left."""
+    """Drops what Kopf says of a kind that was deleted, of flags, and each time that something keeps an object."""
 
     def __init__(self, left: Sequence[str]) -> None:
         super().__init__()
@@ -36,12 +43,14 @@ class _ExpectedFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a line is to be written."""
+        if record.exc_info and _is_missing(record.exc_info[1]):
+            return False
         text = record.getMessage()
-        return not text.startswith("OS signals are ignored") and not any(left in text for left in self._left)
+        return not text.startswith(_OF_NO_USE) and not any(left in text for left in self._left)
 
 
 class KindsRuntime:
-    """Runs Kopf for kinds in a thread of its own, until `stop`.
+    """Runs Kopf for kinds.
 
     `register_login` adds the handler by which Kopf logs in, `tune` sets up what is not about kinds.
     """
@@ -49,74 +58,91 @@ class KindsRuntime:
     def __init__(
         self,
         kinds: Sequence[OwnKind],
+        find_verbs: FindVerbs,
         register_login: Callable[[kopf.OperatorRegistry], None],
         tune: Callable[[kopf.OperatorSettings], None],
         defect_logger: DefectLogger = UNCOUNTED,
     ) -> None:
         self._kinds = kinds
+        self._find_verbs = find_verbs
         self._register_login = register_login
         self._tune = tune
         self._defect_logger = defect_logger
-        self._loop = asyncio.get_running_loop()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="dra-operator kinds", daemon=True)
-        self._filter = _ExpectedFilter([each.left for each in kinds])
 
-    @property
-    def plurals(self) -> frozenset[str]:
-        """The kinds that it runs for."""
-        return frozenset([each.plural for each in self._kinds])
-
-    def start(self) -> None:
-        """Start the thread."""
+    async def run(self) -> None:
+        """Run Kopf for each kind while that is served; cancelled, wait a few seconds for its end."""
+        expected = _ExpectedFilter([each.left for each in self._kinds])
         for name in _LOGGERS:
-            logging.getLogger(name).addFilter(self._filter)
-        self._thread.start()
+            logging.getLogger(name).addFilter(expected)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for kind in self._kinds:
+                    group.create_task(self._keep_running(kind), name=f"dra-operator {kind.plural}")
+        finally:
+            for name in _LOGGERS:
+                logging.getLogger(name).removeFilter(expected)
 
-    async def sweep(self) -> None:
-        """Look after what objects have left behind; what cannot be done now is done in the next minute."""
-        for kind in self._kinds:
-            if kind.sweep is not None:
-                with contextlib.suppress(ApiError, ApiUnreachable):
-                    await kind.sweep()
-
-    async def stop(self) -> None:
-        """End Kopf, and wait for that a few seconds."""
-        self._stopping.set()
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join, _STOP_SECONDS)
-        for name in _LOGGERS:
-            logging.getLogger(name).removeFilter(self._filter)
-
-    def _run(self) -> None:
-        failures = 0
-        while not self._stopping.is_set():
-            try:
-                kopf.run(
-                    registry=self._build_registry(),
-                    settings=self._build_settings(),
-                    standalone=True,
-                    clusterwide=True,
-                    stop_flag=self._stopping,
-                )
-            except Exception:
-                self._defect_logger.exception(Defect.TASK, task="kinds")
-            self._stopping.wait(doubled(*_RESTART, failures))
+    async def _keep_running(self, kind: OwnKind) -> None:
+        """Run Kopf for a kind whenever that is served."""
+        clock, failures = asyncio.get_running_loop().time, 0
+        while True:
+            began = clock()
+            # Kopf does not serve a kind that is being deleted, of which discovery has no such verb.
+            if "patch" in (await self._find_verbs(kind.plural) or ()):
+                await self._run_kopf(kind)
+            failures = 0 if clock() - began > _RESTART[1] else failures
+            await asyncio.sleep(doubled(*_RESTART, failures))
             failures += 1
 
-    def _build_registry(self) -> kopf.OperatorRegistry:
+    async def _run_kopf(self, kind: OwnKind) -> None:
+        """Run Kopf once, until it ends by itself, or its kind is not served any more."""
+        loop, stop = asyncio.new_event_loop(), asyncio.Event()
+        registry, settings = self._build_registry(kind), self._build_settings()
+        future: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+        def run() -> None:
+            try:
+                with (
+                    contextlib.suppress(asyncio.CancelledError),
+                    asyncio.Runner(loop_factory=lambda: loop) as runner,
+                ):
+                    runner.run(
+                        kopf.operator(
+                            registry=registry,
+                            settings=settings,
+                            standalone=True,
+                            clusterwide=True,
+                            # For a flag of threads one of Kopf's would wait, and so the end of a Kopf that has failed.
+                            stop_flag=stop,
+                        )
+                    )
+            except Exception as error:
+                if not _is_missing(error):
+                    self._defect_logger.exception(Defect.TASK, task=kind.plural)
+            finally:
+                future.set_result(None)
+
+        threading.Thread(target=run, name=f"dra-operator {kind.plural}", daemon=True).start()
+        ended = asyncio.wrap_future(future)
+        try:
+            while not (await asyncio.wait([ended], timeout=_ASK_SECONDS))[0]:
+                if await self._find_verbs(kind.plural) == frozenset():
+                    return
+                if kind.sweep is not None:
+                    # What cannot be done now is done the next time.
+                    with contextlib.suppress(ApiError, ApiUnreachable):
+                        await kind.sweep()
+        finally:
+            # One whose loop is closed has ended.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(stop.set)
+            await asyncio.wait([ended], timeout=_STOP_SECONDS)
+
+    def _build_registry(self, kind: OwnKind) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
         self._register_login(registry)
-        for kind in self._kinds:
-            register(registry, replace(kind, reconcile=self._on_own_loop(kind.reconcile)))
+        register(registry, replace(kind, reconcile=_on_this_loop(kind.reconcile)))
         return registry
-
-    def _on_own_loop(self, reconcile: Reconcile) -> Reconcile:
-        """Return what reconciles on the loop of the operator."""
-
-        async def reconcile_there(body: Body) -> Reconciliation:
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(reconcile(body), self._loop))
-
-        return reconcile_there
 
     def _build_settings(self) -> kopf.OperatorSettings:
         settings = kopf.OperatorSettings()
@@ -125,3 +151,18 @@ class KindsRuntime:
         settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
         settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
         return settings
+
+
+def _on_this_loop(reconcile: Reconcile) -> Reconcile:
+    """Return what reconciles on the loop that runs now, when called on another one."""
+    loop = asyncio.get_running_loop()
+
+    async def reconcile_there(body: Body) -> Reconciliation:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(reconcile(body), loop))
+
+    return reconcile_there
+
+
+def _is_missing(error: BaseException | None) -> bool:
+    """Return whether the API server has answered Kopf that it does not serve a kind."""
+    return getattr(error, "status", None) == 404

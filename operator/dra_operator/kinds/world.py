@@ -109,26 +109,22 @@ class World:
     record: Callable[[Subject, str, str, str], None]
     metrics: KindMetrics
 
-    async def find_listable(self, plurals: tuple[str, ...]) -> frozenset[str] | None:
-        """Return which kinds of our own are served, and may be listed; None if nobody answers."""
+    async def find_verbs(self, plural: str) -> frozenset[str] | None:
+        """Return what can be done with a kind of our own.
+
+        Nothing where it is not served, or may not be listed; None if nobody answers.
+        """
         try:
             # Asked first, as everybody may: where no kind is installed, nothing is refused.
             answer = await self.session.request("GET", f"/apis/{GROUP}/{GROUP_VERSION}", timeout=_ASK_SECONDS)
-            there = {each["name"] for each in answer.get("resources") or ()}
-            return frozenset([each for each in plurals if each in there and await self._is_listable(each)])
+            there = {each["name"]: frozenset(each["verbs"]) for each in answer.get("resources") or ()}
+            if plural in there:
+                await self.session.request("GET", path(plural), params={"limit": "1"}, timeout=_ASK_SECONDS)
+            return there.get(plural, frozenset())
         except ApiError as error:
-            return frozenset() if error.status == 404 else None
+            return frozenset() if error.status in (403, 404) else None
         except ApiUnreachable:
             return None
-
-    async def _is_listable(self, plural: str) -> bool:
-        try:
-            await self.session.request("GET", path(plural), params={"limit": "1"}, timeout=_ASK_SECONDS)
-        except ApiError as error:
-            if error.status not in (403, 404):
-                raise
-            return False
-        return True
 
     def served(self, kind: str) -> Served:
         """Return how a kind is served. Raises ApiUnreachable if it is not."""
