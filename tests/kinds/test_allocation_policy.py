@@ -19,7 +19,7 @@ from dra_operator.kinds.allocation_policy import (
     read_policy,
     read_rule,
 )
-from dra_operator.kinds.changes import Create, Delete, Patch, with_transition_times
+from dra_operator.kinds.changes import Create, Delete, Patch, complete_conditions
 from dra_operator.kinds.policy_controller import find_hits
 from dra_operator.kinds.selector import Selector
 from factories import allocation, claim, request, resource_slice, result
@@ -293,10 +293,8 @@ def test_foreign_rules_are_left_alone():
 
 def test_condition_keeps_its_time_while_it_stays():
     """Only a change of status has a new time."""
-    first = with_transition_times(planned(policy("a", GPU)).status, (), "t1")
-    second = with_transition_times(
-        planned(policy("a", GPU), rule(GPU, "a")).status, first["conditions"], "t2"
-    )
+    first = complete_conditions(planned(policy("a", GPU)).status, (), "t1")
+    second = complete_conditions(planned(policy("a", GPU), rule(GPU, "a")).status, first["conditions"], "t2")
 
     times = {each["type"]: each["lastTransitionTime"] for each in second["conditions"]}
     assert times == {"Settled": "t2", "Fenced": "t2", "Overlapping": "t1", "Releasing": "t1"}

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from dra_operator.api.kinds import KINDS
-from dra_operator.api.names import MAINTENANCE_POLICY
+from dra_operator.api.names import MAINTENANCE_POLICY, OWNED_POLICY
 from dra_operator.api.read import read_object
 from dra_operator.cluster import ownership_policy
 from dra_operator.cluster.discovery import Served
@@ -69,12 +69,14 @@ class Session:
         return {"items": [self.own] if "devicemaintenances" in path else self.rules}
 
 
-def build(session, devices="a"):
+def build(session, devices="a", *, knows_rules=True):
     """Return a controller that asks a server, where a claim waits, and a reconciliation of its maintenance."""
     inventory = Inventory()
     inventory.put(read_object(device_class()))
     inventory.put(read_object(manifest("Node", "n1")))
     inventory.put(read_object(resource_slice("n1", [{"name": each} for each in devices], pool="n1")))
+    for rule in session.rules if knows_rules else ():
+        inventory.put(read_object(rule))
     waiting = [read_object(claim("w", request(), namespace="ns"))]
     state = build_state(inventory, Ledger(), find_pending=lambda: waiting)
 
@@ -134,6 +136,19 @@ def test_dry_runs_end_where_they_are_of_no_use(phase, age, policy, asked):
         reconcile()
 
     assert session.asked == asked
+
+
+@pytest.mark.parametrize(
+    ("policy", "knows_rules", "is_trusted"),
+    [(OWNED_POLICY, True, True), (OWNED_POLICY, False, False), (f"{OWNED_POLICY}-rules", True, False)],
+)
+def test_owned_device_is_fenced_once_the_operator_knows_the_rule(policy, knows_rules, is_trusted):
+    """The policy of owned devices refuses it first, and all but the operator, which decides by what it knows."""
+    session = Session("Drained", 20, policy)
+
+    message = build(session, knows_rules=knows_rules)()["message"]
+
+    assert (session.safe_at not in message) is is_trusted
 
 
 @pytest.mark.parametrize(("other", "made"), [(False, ["a"]), (True, [])])

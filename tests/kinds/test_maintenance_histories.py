@@ -10,7 +10,7 @@ import pytest
 
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Inventory
-from dra_operator.kinds.changes import Create, Delete, with_transition_times
+from dra_operator.kinds.changes import Create, Delete, complete_conditions
 from dra_operator.kinds.device_maintenance import read_maintenance
 from dra_operator.kinds.maintenance_cards import find_cards, find_pod, read_holder
 from dra_operator.kinds.maintenance_plan import Quiet, plan, read_rule
@@ -203,7 +203,7 @@ class Cluster:
             del self.maintenances[name]
             return
         before = body.get("status", {}).get("conditions", ())
-        self.maintenances[name]["status"] = with_transition_times(done.status, before, self.stamp)
+        self.maintenances[name]["status"] = complete_conditions(done.status, before, self.stamp)
         self.check_status(name, cards)
 
     def may_be_killed(self, kills):

@@ -120,6 +120,17 @@ def test_what_there_was_no_time_for_is_not_said_to_misfit():
     assert found.startswith("ns/t: it was not decided if 1 copies would fit: ")
 
 
+def test_preview_of_a_card_of_very_many_devices_is_not_tried():
+    """The rest of such a card would look free."""
+    keys = tuple([DeviceKey(GPU, "n1", f"d{number}") for number in range(600)])
+
+    found = preview(state([("n1", "a")]), [Card("large", keys, claims=(("ns", "c0"),))], "dm")
+
+    assert (
+        found == "600 devices, held by claims ns/c0; not tried, as a card of them has more than 500 devices"
+    )
+
+
 def test_preview_of_very_many_devices_tries_the_first_that_are_held():
     """The taints of thousands would hold up decisions; the text says how many were tried."""
     known = state([("n1", "a")])

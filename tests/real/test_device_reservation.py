@@ -42,7 +42,8 @@ def plane(programs, tmp_path_factory):
         for component in ("allocation-policies", "device-reservations", "device-maintenance"):
             install_component(started, component)
         install_fence(started)
-        started.kubectl("apply", f"--filename={MANIFESTS / 'components/confinement/policy.yaml'}")
+        for component in ("confinement", "device-maintenance"):
+            started.kubectl("apply", f"--filename={MANIFESTS / 'components' / component / 'policy.yaml'}")
         yield started
 
 
@@ -80,16 +81,17 @@ class ReservationInstallation(Installation):
         """Create a reservation, or change it."""
         self.apply_own("DeviceReservation", name, **{"resourceClaimTemplateName": "gpu", **spec})
 
-    def maintain(self, name, card):
-        """Take a card, as `pool/device`, out of service, and wait until that has begun."""
+    def maintain(self, name, card, phase="Drained"):
+        """Take a card, as `pool/device`, out of service, and wait until it has a phase."""
         pool, device = card.split("/")
         self.apply_own(
             "DeviceMaintenance", name, devices=[{"driver": DRIVER, "pool": pool, "device": device}]
         )
         self.client.wait_for(
             f"{API}/devicemaintenances/{name}",
-            lambda found: [each["phase"] for each in found.get("status", {}).get("cards", ())] == ["Drained"],
-            what=f"{name} drained",
+            lambda found: [each["phase"] for each in found.get("status", {}).get("cards", ())] == [phase],
+            seconds=180,
+            what=f"{name} {phase}",
         )
 
     def wait(self, condition, what, name="training", seconds=90):
@@ -290,6 +292,19 @@ def test_kinds_that_are_deleted_before_their_objects_take_these_along(installed)
     installed.client.delete(f"{API}/devicemaintenances/card")
     assert operator.ready()
     assert [line for line in operator.lines() if line.get("level") in {"error", "critical"}] == []
+
+
+def test_card_of_the_operator_s_own_is_safe_once_its_fence_is_seen(installed):
+    """The policy of owned devices refuses the dry run before that of maintenances does, which counts as well."""
+    installed.scene.create_claim("waits", "absent.example.com")
+
+    installed.maintain("card", "node-1/gpu-0", "Safe")
+
+    installed.client.delete(f"{API}/devicemaintenances/card")
+    installed.client.delete(f"{installed.scene.claims}/waits")
+    _, metrics = installed.operators[-1].http("/metrics")
+    taken = re.search(r"^dra_operator_maintenance_safe_seconds_sum (\S+)$", metrics, re.MULTILINE)
+    assert float(taken[1]) < 100
 
 
 def test_what_is_left_behind_goes_by_the_patches_of_the_page(installed):

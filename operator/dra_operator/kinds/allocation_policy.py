@@ -13,15 +13,23 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dra_operator.api.names import (
     GIVE_BACK_ANNOTATION,
-    GROUP,
-    GROUP_VERSION,
     OWNED_FINALIZER,
     POLICY_FINALIZER,
 )
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceTaintRule
 from dra_operator.inventory.ownership import RuleStatus, owns
-from dra_operator.kinds.changes import Body, Change, Create, Delete, Patch, condition, first_names
+from dra_operator.kinds.changes import (
+    RULE,
+    Body,
+    Change,
+    Create,
+    Delete,
+    Patch,
+    condition,
+    first_names,
+    owner_reference,
+)
 from dra_operator.kinds.selector import Selector, from_rule_selector
 
 KIND: Final = "AllocationPolicy"
@@ -41,7 +49,6 @@ _EVENTS: Final = {
 }
 """Of which conditions, as they become so, there is an Event, by type and reason."""
 
-_RULE: Final = "DeviceTaintRule"
 _NOTHING: Final = Selector("")
 ClaimName: TypeAlias = tuple[str, str]
 
@@ -268,12 +275,9 @@ class _Planner:
                 self.changes.append(_without_finalizer(here[0]))
             self.told.append(_describe(selector, here[0].name, "Deleted", hits))
         else:
-            body = selector.rule(self.api_version)
-            body["metadata"] |= {
-                "finalizers": [POLICY_FINALIZER],
-                "ownerReferences": [_reference(self.policy)],
-            }
-            self.changes.append(Create(_RULE, body))
+            body = selector.rule(self.api_version, [_reference(self.policy)])
+            body["metadata"]["finalizers"] = [POLICY_FINALIZER]
+            self.changes.append(Create(RULE, body))
             self.told.append(_describe(selector, selector.rule_name, "Created", hits))
 
     def _adopt(self, rule: Rule) -> None:
@@ -299,7 +303,7 @@ class _Planner:
         self.told.append(_describe(rule.selector, rule.name, "Releasing", hits))
         self.releasing |= dict.fromkeys(hits.holders)
         if not rule.is_deleted:
-            self.changes.append(Delete(_RULE, rule.name, rule.uid, rule.version))
+            self.changes.append(Delete(RULE, rule.name, rule.uid, rule.version))
         if POLICY_FINALIZER in rule.finalizers and (
             self.policy.gives_back_in_use or (rule.is_deleted and not hits.holders and not rule.is_decided_on)
         ):
@@ -311,11 +315,11 @@ def _without_finalizer(rule: Rule) -> Patch:
 
 
 def _patch(rule: Rule, metadata: Body) -> Patch:
-    return Patch(_RULE, rule.name, rule.uid, rule.version, {"metadata": metadata})
+    return Patch(RULE, rule.name, rule.uid, rule.version, {"metadata": metadata})
 
 
 def _reference(policy: Policy) -> Body:
-    return {"apiVersion": f"{GROUP}/{GROUP_VERSION}", "kind": KIND, "name": policy.name, "uid": policy.uid}
+    return owner_reference(KIND, policy.name, policy.uid)
 
 
 def _describe(selector: Selector, name: str, state: str, hits: Hits) -> Body:
@@ -327,18 +331,16 @@ def _describe(selector: Selector, name: str, state: str, hits: Hits) -> Body:
 
 
 def _build_status(found: _Planner) -> Body:
-    policy = found.policy
-    conditions = [
-        _fenced(found),
-        _settled(found.told),
-        _overlapping(policy, found.rivals),
-        _releasing(found.told, found.releasing),
-    ]
     return {
-        "observedGeneration": policy.generation,
+        "observedGeneration": found.policy.generation,
         "hits": _describe_hits(found.hits),
         "rules": found.told,
-        "conditions": [{**each, "observedGeneration": policy.generation} for each in conditions],
+        "conditions": [
+            _fenced(found),
+            _settled(found.told),
+            _overlapping(found.policy, found.rivals),
+            _releasing(found.told, found.releasing),
+        ],
     }
 
 

@@ -1,12 +1,15 @@
-"""What a plan has written, and the conditions that it tells of in a status.
+"""What a plan has written, of what it is made, and the conditions that it tells of in a status.
 
 Source: k8s.io/apimachinery/pkg/apis/meta/v1, `Condition`, `Preconditions`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from dra_operator.api.names import GROUP, GROUP_VERSION
+
+RULE: Final = "DeviceTaintRule"
 Body: TypeAlias = dict[str, Any]
 _MOST_NAMED: Final = 5
 """So many of several things a status names; of the others it has the number."""
@@ -60,22 +63,42 @@ class Delete:
 Change: TypeAlias = Create | Patch | Delete
 
 
+def taint_rule(
+    name: str, chosen: Mapping[str, str], key: str, api_version: str, owners: Sequence[Body] = ()
+) -> Body:
+    """Return the DeviceTaintRule that keeps claims off the devices that a selector chooses, as on the wire."""
+    metadata = {"name": name, "labels": {"app.kubernetes.io/managed-by": "dra-operator"}}
+    return {
+        "apiVersion": api_version,
+        "kind": RULE,
+        "metadata": {**metadata, "ownerReferences": [*owners]} if owners else metadata,
+        "spec": {"deviceSelector": {**chosen}, "taint": {"key": key, "effect": "NoSchedule"}},
+    }
+
+
+def owner_reference(kind: str, name: str, uid: str) -> Body:
+    """Return what names an object of a kind of our own as the owner of another."""
+    return {"apiVersion": f"{GROUP}/{GROUP_VERSION}", "kind": kind, "name": name, "uid": uid}
+
+
 def condition(name: str, status: str, reason: str, message: str) -> Body:
     """Return a condition without its times."""
     return {"type": name, "status": status, "reason": reason, "message": message}
 
 
-def with_transition_times(status: Body, before: Iterable[Mapping[str, Any]], now: str) -> Body:
-    """Return a status whose conditions say since when they are so, RFC 3339; `before` are those that it had."""
+def complete_conditions(status: Body, before: Iterable[Mapping[str, Any]], now: str) -> Body:
+    """Return a status whose conditions say of which generation, and since when they are so, RFC 3339.
+
+    `before` are the conditions that it had.
+    """
     known = {each.get("type"): each for each in before}
-    return {**status, "conditions": [*_timed(status["conditions"], known, now)]}
-
-
-def _timed(conditions: Iterable[Body], known: Mapping[Any, Mapping[str, Any]], now: str) -> Iterator[Body]:
-    for each in conditions:
+    conditions = []
+    for each in status["conditions"]:
         old = known.get(each["type"], {})
         since = old.get("lastTransitionTime") if old.get("status") == each["status"] else None
-        yield {**each, "lastTransitionTime": since or now}
+        observed = {"observedGeneration": status["observedGeneration"]}
+        conditions.append({**each, **observed, "lastTransitionTime": since or now})
+    return {**status, "conditions": conditions}
 
 
 def first_names(names: Sequence[str]) -> str:

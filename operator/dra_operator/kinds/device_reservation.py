@@ -15,7 +15,6 @@ from pydantic.alias_generators import to_camel
 
 from dra_operator.api.names import (
     GROUP,
-    GROUP_VERSION,
     RESERVATION_KIND,
     RESERVATION_RESOURCE,
     TEMPLATE_ANNOTATION,
@@ -33,6 +32,7 @@ from dra_operator.kinds.changes import (
     condition,
     first_lines,
     first_names,
+    owner_reference,
 )
 from dra_operator.pods.entries import MOST_CONSUMERS
 
@@ -319,13 +319,7 @@ class _CopyPlanner:
                 name, "Pending", reason="Refused", message=f"the API server refuses this claim: {why}"
             )
             return
-        owner = {
-            "apiVersion": f"{GROUP}/{GROUP_VERSION}",
-            "kind": RESERVATION_KIND,
-            "name": own.name,
-            "uid": own.uid,
-            "controller": True,
-        }
+        owner = {**owner_reference(RESERVATION_KIND, own.name, own.uid), "controller": True}
         annotations = {**template.metadata.get("annotations", {}), TEMPLATE_ANNOTATION: template.uid}
         metadata = {"name": name, "namespace": own.namespace, "ownerReferences": [owner]}
         self.changes.append(
@@ -389,25 +383,21 @@ def _build_status(reservation: Reservation, found: _CopyPlanner) -> Body:
         phase = "Expiring" if told else "Expired"
     else:
         phase = "Ready" if held == reservation.copies else "Pending"
-    expires = reservation.expires
-    status: Body = {
+    expires = "Never" if reservation.expires is None else timestamp(reservation.expires)
+    return {
         "observedGeneration": reservation.generation,
         "phase": phase,
         "ready": f"{held}/{reservation.copies}",
-        "expires": "Never" if expires is None else timestamp(expires),
+        "expires": expires,
         "copies": told,
-    }
-    conditions = [
-        _ready(reservation, told, phase, status["expires"]),
-        *(
-            _about(name, [each for each in told if each["state"] == name])
-            for name in ("Lost", "Foreign", "Expiring")
-        ),
-        _about("TemplateChanged", found.older),
-    ]
-    return {
-        **status,
-        "conditions": [{**each, "observedGeneration": reservation.generation} for each in conditions],
+        "conditions": [
+            _ready(reservation, told, phase, expires),
+            *(
+                _about(name, [each for each in told if each["state"] == name])
+                for name in ("Lost", "Foreign", "Expiring")
+            ),
+            _about("TemplateChanged", found.older),
+        ],
     }
 
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from dra_operator.api.names import GROUP, GROUP_VERSION
 from dra_operator.api.text import timestamp
 from dra_operator.cluster.session import ApiError, ApiUnreachable
-from dra_operator.kinds.changes import Body, with_transition_times
+from dra_operator.kinds.changes import Body, complete_conditions
 
 AGAIN_SECONDS: Final = 5.0
 """How often an object is reconciled although nothing about it has changed: rules settle, claims end."""
@@ -25,7 +25,7 @@ class Reconciliation(Protocol):
 
     @property
     def status(self) -> Body:
-        """The status of the object, its conditions without times."""
+        """The status of the object, its conditions without times and generations."""
 
     @property
     def is_released(self) -> bool:
@@ -86,7 +86,7 @@ async def _reconcile(reconcile: Reconcile, body: Mapping[str, Any], patch: kopf.
         raise kopf.TemporaryError(str(error), delay=AGAIN_SECONDS) from error
     before = plain.get("status") or {}
     now = timestamp(datetime.now(UTC))
-    status = with_transition_times(found.status, before.get("conditions") or (), now)
+    status = complete_conditions(found.status, before.get("conditions") or (), now)
     if any(before.get(name) != value for name, value in status.items()):
         patch.status.update(status)
     return found

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +14,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from dra_operator.api.names import MAINTENANCE_POLICY
+from dra_operator.api.names import MAINTENANCE_POLICY, OWNED_POLICY
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.ownership_policy import read_maintenance_fence, refuses
@@ -39,8 +41,11 @@ from dra_operator.kinds.world import World, path
 
 _ASKED: Final = 8
 """By so many waiting claims at most the API server is asked: each may be refused for a reason of its own."""
-_TRIED_EVERY: Final = timedelta(seconds=30)
-"""So often at most it is tried again what did not fit."""
+_REFUSED_BY: Final = re.compile("ValidatingAdmissionPolicy '([^']*)'")
+_TRIED_AFTER: Final = timedelta(seconds=30)
+"""So soon at the earliest it is tried again what did not fit."""
+_LONGER: Final = 100
+"""So many times as long as a trial took, the next one is waited for: decisions stand still meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +58,9 @@ class _Fence:
 
 @dataclass(frozen=True, slots=True)
 class _Misfit:
-    """What did not fit at a moment, asked for devices and templates."""
+    """What did not fit, asked for devices and templates; from when on that is tried again."""
 
-    at: datetime
+    due: datetime
     question: tuple[object, ...]
     text: str
 
@@ -122,12 +127,14 @@ class MaintenanceController:
         own = found.maintenance
         question = (found.begun, own.spec.must_still_fit)
         known = self._misfits.get(own.uid)
-        if known is not None and known.question == question and now < known.at + _TRIED_EVERY:
+        if known is not None and known.question == question and now < known.due:
             return known.text
+        began = time.monotonic()
         text = await self._find_misfit(found, listed)
+        wait = max(_TRIED_AFTER, timedelta(seconds=_LONGER * (time.monotonic() - began)))
         self._misfits.pop(own.uid, None)
         if text:
-            self._misfits[own.uid] = _Misfit(now, question, text)
+            self._misfits[own.uid] = _Misfit(now + wait, question, text)
         return text
 
     async def _find_misfit(self, found: MaintenancePlan, listed: Iterable[Body]) -> str:
@@ -175,8 +182,11 @@ class MaintenanceController:
 
     async def _ask(self, asked: Sequence[MaintenanceRule], policy: str) -> None:
         """Find out by dry runs which rules the policy knows."""
-        claims = await self.world.ask(
-            lambda state: [*islice(filter(_has_request, state.find_pending()), _ASKED)]
+        claims, known = await self.world.ask(
+            lambda state: (
+                [*islice(filter(_has_request, state.find_pending()), _ASKED)],
+                {*state.inventory.rules},
+            )
         )
         served = self.world.served("ResourceClaim")
         for rule, claim in zip(asked, cycle(claims), strict=False):
@@ -184,13 +194,19 @@ class MaintenanceController:
                 continue
             await self.world.may_write()
             try:
-                if await refuses(self.world.session, served, claim, rule.device, policy=MAINTENANCE_POLICY):
-                    self._fences[rule.uid] = _Fence(datetime.now(UTC), policy)
+                is_refused = await refuses(
+                    self.world.session, served, claim, rule.device, policy=MAINTENANCE_POLICY
+                )
             except ApiError as error:
-                if "ValidatingAdmissionPolicy '" in error.message:
+                # An owned device is allocated by nobody else, and by the operator no more once that knows the rule.
+                policies = _REFUSED_BY.findall(error.message)
+                is_refused = policies == [OWNED_POLICY] and rule.name in known
+                if policies and policies != [OWNED_POLICY]:
                     self._refused_by_others.add(rule.uid)
             except ApiUnreachable:
-                pass
+                continue
+            if is_refused:
+                self._fences[rule.uid] = _Fence(datetime.now(UTC), policy)
 
     async def _read_holder(self, claim: ResourceClaim) -> Holder:
         name = find_pod(claim)

@@ -9,9 +9,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from dra_operator.api.names import GROUP, GROUP_VERSION, MAINTENANCE_KEY
+from dra_operator.api.names import MAINTENANCE_KEY
 from dra_operator.api.text import timestamp
-from dra_operator.kinds.changes import Body, Change, Create, Delete, first_lines
+from dra_operator.kinds.changes import (
+    RULE,
+    Body,
+    Change,
+    Create,
+    Delete,
+    first_lines,
+    owner_reference,
+    taint_rule,
+)
 from dra_operator.kinds.device_maintenance import (
     ALL,
     KIND,
@@ -24,7 +33,6 @@ from dra_operator.kinds.device_maintenance import (
 from dra_operator.kinds.maintenance_cards import Card, ClaimName, Holder, Pod
 from dra_operator.kinds.selector import DeviceKey
 
-_RULE: Final = "DeviceTaintRule"
 _RULE_PREFIX: Final = "dra-operator-maintenance"
 _HASH_LETTERS: Final = 12
 SAFE: Final = "SafeToWork"
@@ -129,21 +137,8 @@ def name_rule(uid: str, key: DeviceKey) -> str:
 
 def build_rule(own: Maintenance, key: DeviceKey, api_version: str) -> Body:
     """Return the rule that taints a device for a maintenance, as on the wire."""
-    group = f"{GROUP}/{GROUP_VERSION}"
-    owner = {"apiVersion": group, "kind": KIND, "name": own.name, "uid": own.uid}
-    return {
-        "apiVersion": api_version,
-        "kind": _RULE,
-        "metadata": {
-            "name": name_rule(own.uid, key),
-            "labels": {"app.kubernetes.io/managed-by": "dra-operator"},
-            "ownerReferences": [owner],
-        },
-        "spec": {
-            "deviceSelector": {"driver": key.driver, "pool": key.pool, "device": key.name},
-            "taint": {"key": MAINTENANCE_KEY, "effect": "NoSchedule"},
-        },
-    }
+    owner = owner_reference(KIND, own.name, own.uid)
+    return taint_rule(name_rule(own.uid, key), key.selector, MAINTENANCE_KEY, api_version, [owner])
 
 
 def plan(
@@ -388,9 +383,9 @@ class _CardPlanner:
             for rule in rules
             if not rule.is_deleted and (rule.device is None or rule.device not in self.needed)
         ]
-        self.changes += [Delete(_RULE, rule.name, rule.uid) for rule in gone]
+        self.changes += [Delete(RULE, rule.name, rule.uid) for rule in gone]
         names = {rule.name for rule in rules}
         for key in self.needed:
             # One that is being deleted, or was edited, is in the way for a moment.
             if key not in self.rules and name_rule(self.own.uid, key) not in names:
-                self.changes.append(Create(_RULE, build_rule(self.own, key, self.api_version)))
+                self.changes.append(Create(RULE, build_rule(self.own, key, self.api_version)))

@@ -35,19 +35,17 @@ def build_result(
         for each, why in evictions.items()
         if not why
     ]
-    conditions = [
-        _safe_to_work(entries),
-        _drained(entries),
-        _blocked(plan.blocked, plan.misfit, refused),
-        _resolved(plan.unresolved),
-        _previewed(plan.maintenance.preview),
-    ]
-    generation = plan.maintenance.generation
     status = {
-        "observedGeneration": generation,
+        "observedGeneration": plan.maintenance.generation,
         "summary": _summarize(entries),
         "cards": [each.model_dump(mode="json", exclude_defaults=True) for each in entries],
-        "conditions": [{**each, "observedGeneration": generation} for each in conditions],
+        "conditions": [
+            _safe_to_work(entries),
+            _drained(entries),
+            _blocked(plan.blocked, plan.misfit, refused),
+            _resolved(plan.unresolved),
+            _previewed(plan.maintenance.preview),
+        ],
     }
     return MaintenanceResult(status, (*plan.events, *evicted), plan.is_released)
 

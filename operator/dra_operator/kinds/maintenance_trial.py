@@ -15,7 +15,7 @@ from dra_operator.api.read import read_object
 from dra_operator.api.types import DeviceTaintRule, ResourceClaim, ResourceClaimStatus
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
-from dra_operator.kinds.changes import first_lines, first_names
+from dra_operator.kinds.changes import first_lines, first_names, taint_rule
 from dra_operator.kinds.device_reservation import Template
 from dra_operator.kinds.maintenance_cards import Card
 from dra_operator.kinds.maintenance_plan import name_rule
@@ -71,6 +71,8 @@ def preview(state: State, cards: Sequence[Card], uid: str) -> str:
         return f"{count} devices, which no claim holds"
     held = f"{count} devices, held by claims {first_names(['/'.join(each) for each in names])}"
     cards = _find_first([card for card in cards if card.claims]) if count > _MOST_TRIED else cards
+    if not cards:
+        return f"{held}; not tried, as a card of them has more than {_MOST_TRIED} devices"
     devices = {name_rule(uid, key): key for card in cards for key in card.devices}
     if len(devices) < count:
         held = f"{held}; tried with {len(devices)} of the {count} devices"
@@ -122,11 +124,8 @@ def _tainted(inventory: Inventory, devices: Mapping[str, DeviceKey]) -> Iterator
     before: dict[str, DeviceTaintRule | None] = {}
     try:
         for name, key in devices.items():
-            chosen = {"driver": key.driver, "pool": key.pool, "device": key.name}
-            spec = {"deviceSelector": chosen, "taint": {"key": MAINTENANCE_KEY, "effect": "NoSchedule"}}
-            body = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": name}}
             before[name] = inventory.rules.get(name)
-            inventory.put(read_object({**body, "spec": spec}))
+            inventory.put(read_object(taint_rule(name, key.selector, MAINTENANCE_KEY, "resource.k8s.io/v1")))
         yield
     finally:
         for name, rule in before.items():
@@ -137,12 +136,12 @@ def _tainted(inventory: Inventory, devices: Mapping[str, DeviceKey]) -> Iterator
 
 
 def _find_first(cards: Iterable[Card]) -> list[Card]:
-    """Return the first cards, of which the devices are few enough to be tried; one at least."""
+    """Return the first cards, of which the devices are few enough to be tried."""
     found: list[Card] = []
     count = 0
     for card in cards:
         count += len(card.devices)
-        if found and count > _MOST_TRIED:
+        if count > _MOST_TRIED:
             break
         found.append(card)
     return found

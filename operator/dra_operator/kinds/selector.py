@@ -5,11 +5,13 @@ Source: docs/ownership.md; k8s.io/api/resource/v1, `DeviceTaintSelector`.
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from dra_operator.api.names import OWNED_KEY
 from dra_operator.api.types import DeviceTaintSelector
+from dra_operator.kinds.changes import Body, taint_rule
 
 _LONGEST_NAME: Final = 120
 _PREFIX: Final = "dra-operator-owned"
@@ -23,6 +25,11 @@ class DeviceKey(NamedTuple):
     driver: str
     pool: str
     name: str
+
+    @property
+    def selector(self) -> dict[str, str]:
+        """The `deviceSelector` that chooses it alone, as on the wire."""
+        return {"driver": self.driver, "pool": self.pool, "device": self.name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +65,10 @@ class Selector:
         name = _NO_NAME.sub("-", "-".join([_PREFIX, *parts]).lower())
         return f"{name[:_LONGEST_NAME].rstrip('.-')}-{digest}"
 
-    def rule(self, api_version: str) -> dict[str, Any]:
+    def rule(self, api_version: str, owners: Sequence[Body] = ()) -> Body:
         """Return the rule that owns these devices, as on the wire."""
         chosen = {name: value for name in ("driver", "pool", "device") if (value := getattr(self, name))}
-        return {
-            "apiVersion": api_version,
-            "kind": "DeviceTaintRule",
-            "metadata": {"name": self.rule_name, "labels": {"app.kubernetes.io/managed-by": "dra-operator"}},
-            "spec": {"deviceSelector": chosen, "taint": {"key": OWNED_KEY, "effect": "NoSchedule"}},
-        }
+        return taint_rule(self.rule_name, chosen, OWNED_KEY, api_version, owners)
 
 
 def from_rule_selector(selector: DeviceTaintSelector) -> Selector:
