@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         DeviceAnswer,
         LargestDevice,
         QuestionError,
+        Sort,
         UnknownObjectError,
     )
     from dra_operator.questions.audit import AuditReport, Finding, UncheckedSort
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
         Severity,
         lint,
     )
-    from dra_operator.questions.partial import Sort
     from dra_operator.questions.selectors import SelectorError, SelectorProgram, selector
     from dra_operator.questions.usage import Grouping, HeldDevice, Holder, HolderReport, UsageReport, UsageRow
 
@@ -107,6 +107,7 @@ _QUESTIONS = {
         "DeviceAnswer",
         "LargestDevice",
         "QuestionError",
+        "Sort",
         "UnknownObjectError",
     ),
     "audit": ("AuditReport", "Finding", "UncheckedSort"),
@@ -118,7 +119,6 @@ _QUESTIONS = {
     "headroom": ("HeadroomAnswer", "StrandedDevices"),
     "impact": ("ClaimImpact", "Effect", "ImpactReport", "PodImpact", "RequestImpact"),
     "lint": ("ExpressionReport", "LintFinding", "LintReport", "LintRule", "Severity", "lint"),
-    "partial": ("Sort",),
     "selectors": ("SelectorError", "SelectorProgram", "selector"),
     "usage": ("Grouping", "HeldDevice", "Holder", "HolderReport", "UsageReport", "UsageRow"),
 }

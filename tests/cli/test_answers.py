@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from dra_operator.api.kinds import KINDS
 from dra_operator.cli.commands import app as offline
 from dra_operator.cli.kubectl.commands import app as kubectl
-from dra_operator.pods.known_workloads import KNOWN_WORKLOADS
+from dra_operator.pods.workloads import KNOWN_WORKLOADS
 
 FOLDER = Path(__file__).parent / "answers"
 HEADER = "# dra-operator snapshot\n# taken: 2026-09-05T12:00:00Z\n"

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from dra_operator.api.names import LET_GO_ANNOTATION
-from dra_operator.cli.redact import redact
+from dra_operator.cli.snapshot import redact
 from factories import manifest, request, result
 
 SECRET = "secret"

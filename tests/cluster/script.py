@@ -11,8 +11,8 @@ from aiohttp import web
 
 from dra_operator.api.kinds import KINDS
 from dra_operator.cluster.credentials import Login
+from dra_operator.cluster.delivery import PROTOBUF
 from dra_operator.cluster.discovery import Served
-from dra_operator.cluster.protobuf import PROTOBUF
 
 CLAIMS = Served(KINDS["ResourceClaim"], "v1")
 CLASSES = Served(KINDS["DeviceClass"], "v1")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.cluster.protobuf import MalformedError, identity_of, patched
+from dra_operator.cluster.delivery import MalformedError, identity_of, patched
 
 from .protobuf import MAGIC, annotation, encoded_claim, enveloped, field
 

@@ -4,7 +4,7 @@ import pytest
 from aiohttp import web
 
 from dra_operator.api.names import FINALIZER, PENDING_ANNOTATION
-from dra_operator.cluster.protobuf import PROTOBUF
+from dra_operator.cluster.delivery import PROTOBUF
 from dra_operator.cluster.writes import Denied, Stale, Stored
 
 from .protobuf import annotation, encoded_claim

@@ -84,7 +84,7 @@ def gpu(cluster):
 def quick_look(monkeypatch):
     """The runtime looks after itself often enough for tests."""
     monkeypatch.setattr("dra_operator.controller.manager.CHECK_SECONDS", 0.05)
-    monkeypatch.setattr("dra_operator.controller.permissions.LASTING_SECONDS", 0.1)
+    monkeypatch.setattr("dra_operator.controller.health.LASTING_SECONDS", 0.1)
 
 
 @pytest.fixture(autouse=True)

@@ -15,11 +15,11 @@ from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.writer import Writer
 from dra_operator.controller.fencing import WriteFence
+from dra_operator.controller.health import ReadAccess
 from dra_operator.controller.ingest import Ingest
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.object_problems import ObjectProblems
-from dra_operator.controller.permissions import ReadAccess
 from dra_operator.controller.write_results import ClaimReleaser
 
 BREAKABLE = {

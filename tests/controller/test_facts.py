@@ -4,7 +4,7 @@ import pytest
 
 from dra_operator.cluster.events import Subject
 from dra_operator.controller.facts import EventRequest, Facts
-from dra_operator.controller.timers import Timers
+from dra_operator.controller.queue import Timers
 
 CLAIM = Subject("ResourceClaim", "team-a", "gpu", "uid-1")
 

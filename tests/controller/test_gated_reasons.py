@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from dra_operator.allocator import Failed, Reason
-from dra_operator.controller.annotations import PendingReason
+from dra_operator.controller.facts import PendingReason
 from dra_operator.controller.waiting_pods import PodReasons
 from dra_operator.pods.pod_decision import PodDecider
 from pod_world import NAMESPACE, PodWorld, claim, device_class, named, node, pod, resource_slice

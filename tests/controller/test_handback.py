@@ -10,13 +10,12 @@ from cluster import allocation, claim
 from dra_operator.api.names import FINALIZER
 from dra_operator.api.read import read_object
 from dra_operator.cluster.writes import nominate, withdraw
-from dra_operator.controller.annotations import PendingReason
 from dra_operator.controller.claims import ClaimStore, PodUse
 from dra_operator.controller.context import Context
-from dra_operator.controller.handback import Handback, LetGoPod
+from dra_operator.controller.facts import PendingReason
 from dra_operator.controller.metrics import Metrics
-from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
-from dra_operator.controller.timers import Timers
+from dra_operator.controller.plan_pods import Handback, LetGoPod
+from dra_operator.controller.queue import InFlightWrites, SchedulingQueue, Timers
 from dra_operator.pods.gate import PodScheduled, SchedulingPod
 
 NODE = "node-1"

@@ -6,11 +6,9 @@ from dra_operator.api.core import Metadata
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.faults import UNCOUNTED
-from dra_operator.controller.annotations import Annotations, PendingReason, PendingStatus
 from dra_operator.controller.claims import ClaimStore
-from dra_operator.controller.facts import Facts
-from dra_operator.controller.queue import Backoff, InFlightWrites
-from dra_operator.controller.timers import Timers
+from dra_operator.controller.facts import Annotations, Facts, PendingReason, PendingStatus
+from dra_operator.controller.queue import Backoff, InFlightWrites, Timers
 
 IN_USE = PendingReason("DeviceInUse", "request gpu: 2 of 2 devices in use", "gpu")
 FEWER = PendingReason("DeviceInUse", "request gpu: 1 of 1 devices in use", "gpu")

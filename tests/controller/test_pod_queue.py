@@ -3,8 +3,7 @@
 import pytest
 
 from dra_operator.api.names import GATE
-from dra_operator.controller.queue import AGAIN_SECONDS, PodQueue
-from dra_operator.controller.timers import Timers
+from dra_operator.controller.queue import AGAIN_SECONDS, PodQueue, Timers
 from dra_operator.pods.gate import read_scheduling_pod
 
 

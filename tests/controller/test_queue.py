@@ -21,8 +21,8 @@ from dra_operator.controller.queue import (
     Assumed,
     Backoff,
     InFlightWrites,
+    Timers,
 )
-from dra_operator.controller.timers import Timers
 
 A, B, EVIL = ("default", "a"), ("default", "b"), ("evil", "c")
 

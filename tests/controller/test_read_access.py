@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.session import ApiError
-from dra_operator.controller.permissions import LASTING_SECONDS, ReadAccess
+from dra_operator.controller.health import LASTING_SECONDS, ReadAccess
 
 ITSELF = Subject("Pod", "dra-operator", "dra-operator-0")
 REFRESH = 1200.0
@@ -39,7 +39,7 @@ class Rights:
 @pytest.fixture
 def rights(clock, monkeypatch):
     """Nothing is denied, and a right has to be missing as long as it is outside of tests."""
-    monkeypatch.setattr("dra_operator.controller.permissions.LASTING_SECONDS", LASTING_SECONDS)
+    monkeypatch.setattr("dra_operator.controller.health.LASTING_SECONDS", LASTING_SECONDS)
     return Rights(clock)
 
 

@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from dra_operator.cluster.faults import DefectLogger
-from dra_operator.controller.timers import BestEffortTask, Timers, TokenBucket
+from dra_operator.controller.queue import BestEffortTask, Timers, TokenBucket
 
 
 @pytest.fixture

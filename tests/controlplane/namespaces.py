@@ -11,7 +11,7 @@ from typing import Any
 
 from controlplane.client import MERGE_PATCH, Client, RefusedError
 from controlplane.plane import ControlPlane
-from dra_operator.cluster.protobuf import patched
+from dra_operator.cluster.delivery import patched
 
 RESOURCE = "/apis/resource.k8s.io/v1"
 # In the order of deletion: what uses others goes first.

@@ -2,10 +2,9 @@
 
 import pytest
 
-from dra_operator.pods.bound_volumes import read_volume
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.field_reader import FieldReader
-from dra_operator.pods.node_fit import read_requirements
+from dra_operator.pods.node_fit import read_requirements, read_volume
 
 ZONE = "topology.kubernetes.io/zone"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"

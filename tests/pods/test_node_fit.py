@@ -3,9 +3,9 @@
 import pytest
 
 from dra_operator.api.read import ObjectError
-from dra_operator.pods.bound_volumes import BoundVolume
 from dra_operator.pods.field_reader import FieldReader
 from dra_operator.pods.node_fit import (
+    BoundVolume,
     NodeFit,
     NodeInfo,
     read_node_info,

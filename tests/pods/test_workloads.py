@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from dra_operator.pods.known_workloads import KNOWN_WORKLOADS
+from dra_operator.pods.workloads import KNOWN_WORKLOADS
 from simulation import CLASS, V1, claim, devices, node, states, table
 
 TEMPLATE = {

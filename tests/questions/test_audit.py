@@ -6,9 +6,9 @@ import pytest
 
 import clean_worlds as worlds
 import world_faults as faults
+from dra_operator.questions.answers import Sort
 from dra_operator.questions.claims import Use
 from dra_operator.questions.cluster import Cluster
-from dra_operator.questions.partial import Sort
 
 WORLDS_A_FAULT = 3
 MOST_SEEDS = 60

@@ -6,10 +6,9 @@ import pytest
 
 import naive_lint
 from dra_operator.allocator import Decider
-from dra_operator.questions.answers import Conclusion
+from dra_operator.questions.answers import UNFINISHED, Conclusion
 from dra_operator.questions.cluster import Cluster
 from dra_operator.questions.lint import find_lintable, lint_objects
-from dra_operator.questions.partial import UNFINISHED
 from factories import GPU, claim, device_class, manifest, request, resource_slice, selectors
 
 ATTRIBUTES = f'device.attributes["{GPU}"]'

@@ -8,10 +8,9 @@ import clean_worlds as worlds
 import world_faults as faults
 from dra_operator.allocator import Decider
 from dra_operator.api.quantity import NANO, parse_quantity
-from dra_operator.questions.answers import Conclusion
+from dra_operator.questions.answers import UNFINISHED, Conclusion
 from dra_operator.questions.cluster import Cluster
 from dra_operator.questions.device_table import HolderQuery, list_devices
-from dra_operator.questions.partial import UNFINISHED
 from factories import device_class
 from naive_usage import Reader
 from small_cluster import NODES, devices

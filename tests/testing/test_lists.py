@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from dra_operator.testing.discovery import RESOURCES
 from dra_operator.testing.errors import StatusError
 from dra_operator.testing.lists import Lists
-from dra_operator.testing.resources import RESOURCES
 from dra_operator.testing.store import Store
 
 CLAIM = next(resource for resource in RESOURCES if resource.kind == "ResourceClaim")

@@ -5,7 +5,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dra_operator.testing.resources import serving_only
+from dra_operator.testing.discovery import serving_only
 from dra_operator.testing.server import ApiServer, ServerOptions
 
 from .conftest import Api

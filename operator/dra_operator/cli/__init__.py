@@ -5,7 +5,7 @@ of a second, and Kopf and the kubernetes package alone take longer than that. `c
 
 - `run`; `config`, which makes flags of the settings.
 - `demo`, `cel`, `simulate`.
-- `snapshot`: `redact` gives other names.
+- `snapshot`, with other names on demand.
 - `kubectl`: `kubectl dra`, a program of its own.
 - For all of them: `arguments` and `output` (files, and what is wrong with them).
 """

@@ -7,32 +7,281 @@ Source: docs/cli.md.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, TypeVar
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from dra_operator.cli.output import refuse
-
-if TYPE_CHECKING:
-    from dra_operator.cluster.session import ApiSession
-import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from dra_operator.api.convert import Body
-from dra_operator.api.names import LEASE_NAME
+from dra_operator.api.kinds import OWN_NAMES
+from dra_operator.api.names import (
+    ADMIN_ACCESS_LABEL,
+    FINALIZER,
+    GANG_ANNOTATION,
+    GANG_MATCH_ANNOTATION,
+    GANG_TOPOLOGY_ANNOTATION,
+    LEASE_NAME,
+    LET_GO_ANNOTATION,
+    OPT_OUT_LABEL,
+    POD_CLAIM_NAME,
+    SPECIAL_CLAIM_ANNOTATION,
+)
+from dra_operator.api.validation.unknown_fields import without_unknown_fields
 from dra_operator.cli.arguments import file_path
-from dra_operator.cli.output import opened, refusing
-from dra_operator.cli.redact import redact
+from dra_operator.cli.output import opened, refuse, refusing
+from dra_operator.pods.gate import read_mark
 from dra_operator.questions.kept_fields import NEEDED, RARE, TAKEN, trim
 from dra_operator.questions.manifests import SnapshotHeader, write_header, write_yaml
 
 if TYPE_CHECKING:
     from dra_operator.cluster.discovery import Served
     from dra_operator.cluster.session import ApiSession
+
+
+# --- Redaction: a state that can be shown to others, and in which everything is decided as before.
+# Names, namespaces, labels, annotations and uids of tenants' objects get other names, the same one always the same,
+# in the same order, since claims of one age are decided by name. What decides is kept: requests, selectors,
+# allocations. What only drivers understand is dropped, and so are fields of tenants' objects that this version does
+# not know.
+
+
+_KEPT_METADATA = ("creationTimestamp", "deletionTimestamp", "generation", "resourceVersion")
+
+
+class _Aliases:
+    """Other names for some names: first all are collected, then each is numbered by its place among the sorted."""
+
+    def __init__(self, make: Callable[[str], str]) -> None:
+        self._make = make
+        self._seen: set[str] = set()
+        self._table: dict[str, str] | None = None
+
+    def __call__(self, name: str) -> str:
+        """Return the other name for a name; the name itself while names are being collected."""
+        if self._table is None:
+            self._seen.add(name)
+            return name
+        return self._table[name]
+
+    def number(self) -> None:
+        """End the collection."""
+        width = len(str(len(self._seen)))
+        self._table = {
+            name: self._make(f"{number:0{width}}") for number, name in enumerate(sorted(self._seen), 1)
+        }
+
+
+def redact(bodies: Iterable[Body]) -> list[Body]:
+    """Return the objects, as on the wire in any version, without what tenants would not show."""
+    redactor = _Redactor()
+    known = list(bodies)
+    for body in known:
+        redactor.redacted(body)
+    redactor.number()
+    return [redactor.redacted(body) for body in known]
+
+
+class _Redactor:
+    def __init__(self) -> None:
+        self._all: list[_Aliases] = []
+        self._namespaces = self._called("namespace")
+        self._names = {
+            "ResourceClaim": self._called("claim"),
+            "ResourceClaimTemplate": self._called("template"),
+            "Pod": self._called("pod"),
+            "PodGroup": self._called("group"),
+            "ResourceQuota": self._called("quota"),
+        }
+        self._others, self._entries = self._called("owner"), self._called("entry")
+        self._containers = self._called("container")
+        self._keys, self._values = self._called("key"), self._called("value")
+        self._uids = self._aliases(lambda number: f"00000000-0000-4000-8000-{int(number):012}")
+
+    def _called(self, prefix: str) -> _Aliases:
+        return self._aliases(lambda number: f"{prefix}-{number}")
+
+    def _aliases(self, make: Callable[[str], str]) -> _Aliases:
+        self._all.append(_Aliases(make))
+        return self._all[-1]
+
+    def number(self) -> None:
+        """End the collection of names."""
+        for aliases in self._all:
+            aliases.number()
+
+    def redacted(self, body: Body) -> Body:
+        """Return one object as it is shown."""
+        kind = body["kind"]
+        if kind in self._names:
+            if kind not in ("Pod", "PodGroup", "ResourceQuota"):
+                body = without_unknown_fields(_without_parameters(body))
+            result = {
+                "apiVersion": body["apiVersion"],
+                "kind": kind,
+                "metadata": self._metadata(kind, body["metadata"]),
+            }
+            part = {
+                "ResourceClaim": self._claim,
+                "ResourceClaimTemplate": self._template,
+                "Pod": self._pod,
+                "PodGroup": self._pod,
+                "ResourceQuota": self._quota,
+            }
+            return {**result, **part[kind](body)}
+        if kind == "Namespace":
+            return self._namespace(body)
+        if kind in OWN_NAMES:
+            return self._own(body)
+        if kind == "Lease":
+            return {**body, "spec": {**body["spec"], "holderIdentity": "operator"}}
+        if kind != "DeviceClass":
+            return body
+        shown: Body = _without_parameters(body)
+        return shown
+
+    def _own(self, body: Body) -> Body:
+        """Return an object of the project's own kinds without what names claims, pods and reasons of people."""
+        metadata = {**body["metadata"], "name": self._others(body["metadata"]["name"])}
+        if "namespace" in metadata:
+            metadata["namespace"] = self._namespaces(metadata["namespace"])
+        conditions = [
+            {name: value for name, value in each.items() if name != "message"}
+            for each in (body.get("status") or {}).get("conditions") or ()
+        ]
+        shown = {"metadata": metadata, "status": {"conditions": conditions}}
+        return {"apiVersion": body["apiVersion"], "kind": body["kind"], **shown}
+
+    def _quota(self, body: Body) -> Body:
+        return {name: body[name] for name in ("spec", "status") if name in body}
+
+    def _namespace(self, body: Body) -> Body:
+        labels = body["metadata"].get("labels") or {}
+        kept = {name: value for name, value in labels.items() if name == ADMIN_ACCESS_LABEL}
+        metadata = {"name": self._namespaces(body["metadata"]["name"]), "labels": kept}
+        return {"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": metadata}
+
+    def _metadata(self, kind: str, metadata: Body) -> Body:
+        shown = {name: metadata[name] for name in _KEPT_METADATA if name in metadata}
+        shown["name"] = self._names[kind](metadata["name"])
+        shown["namespace"] = self._namespaces(metadata["namespace"])
+        if metadata.get("uid"):
+            shown["uid"] = self._uids(metadata["uid"])
+        kept_annotations: Mapping[str, Callable[[str], str]] = {
+            POD_CLAIM_NAME: self._entries,
+            SPECIAL_CLAIM_ANNOTATION: str,
+            LET_GO_ANNOTATION: self._let_go,
+            GANG_ANNOTATION: self._values,
+            GANG_MATCH_ANNOTATION: str,
+            GANG_TOPOLOGY_ANNOTATION: str,
+        }
+        parts = {
+            "labels": self._table(metadata.get("labels"), {OPT_OUT_LABEL: self._opt_out}),
+            "annotations": self._table(metadata.get("annotations"), kept_annotations),
+            "ownerReferences": [self._owner(owner) for owner in metadata.get("ownerReferences") or ()],
+            "finalizers": [name for name in metadata.get("finalizers") or () if name == FINALIZER],
+        }
+        return {**shown, **{name: part for name, part in parts.items() if part}}
+
+    def _table(self, table: Body | None, kept: Mapping[str, Callable[[str], str]]) -> dict[str, str]:
+        """Return labels or annotations with other keys and values, save for those that are `kept`."""
+        return {
+            name if name in kept else self._keys(name): kept.get(name, self._values)(value)
+            for name, value in (table or {}).items()
+        }
+
+    def _opt_out(self, value: str) -> str:
+        """Return the value of the label that keeps the operator away; one that means nothing is the tenant's own."""
+        return value if value in ("false", "true") else self._values(value)
+
+    def _let_go(self, mark: str) -> str:
+        """Return the mark of a pod that was let go, whose end is the pod's uid."""
+        head, _, uid = mark.rpartition(" ")
+        return f"{head} {self._uids(uid)}" if read_mark(mark, uid) is not None else self._values(mark)
+
+    def _owner(self, owner: Body) -> Body:
+        names = self._names.get(owner["kind"], self._others)
+        return {**owner, "name": names(owner["name"]), "uid": self._uids(owner["uid"])}
+
+    def _claim(self, body: Body) -> Body:
+        status = body.get("status") or {}
+        shown: dict[str, Any] = {}
+        if status.get("allocation"):
+            shown["allocation"] = status["allocation"]
+        if status.get("reservedFor"):
+            shown["reservedFor"] = [self._consumer(item) for item in status["reservedFor"]]
+        return {"spec": body.get("spec") or {}, "status": shown}
+
+    def _consumer(self, consumer: Body) -> Body:
+        kind = {"pods": "Pod", "podgroups": "PodGroup"}.get(consumer.get("resource", ""), "")
+        names = self._names.get(kind, self._others)
+        return {**consumer, "name": names(consumer["name"]), "uid": self._uids(consumer["uid"])}
+
+    def _template(self, body: Body) -> Body:
+        spec = body["spec"]
+        metadata = spec.get("metadata") or {}
+        shown = {
+            "labels": self._table(metadata.get("labels"), {OPT_OUT_LABEL: self._opt_out}),
+            "annotations": self._table(metadata.get("annotations"), {}),
+        }
+        return {"spec": {"metadata": shown, "spec": spec.get("spec") or {}}}
+
+    def _pod(self, body: Body) -> Body:
+        spec, status = {**(body.get("spec") or {})}, {**(body.get("status") or {})}
+        names = {
+            "resourceClaimName": self._names["ResourceClaim"],
+            "resourceClaimTemplateName": self._names["ResourceClaimTemplate"],
+            "name": self._entries,
+        }
+
+        def shown(entry: Body) -> Body:
+            return {key: names[key](value) for key, value in entry.items() if key in names}
+
+        if spec.get("resourceClaims"):
+            spec["resourceClaims"] = [shown(entry) for entry in spec["resourceClaims"]]
+        if group := (spec.get("schedulingGroup") or {}).get("podGroupName"):
+            spec["schedulingGroup"] = {"podGroupName": self._names["PodGroup"](group)}
+        for part in ("initContainers", "containers"):
+            if spec.get(part):
+                spec[part] = [self._container(item) for item in spec[part]]
+        if status.get("resourceClaimStatuses"):
+            status["resourceClaimStatuses"] = [shown(entry) for entry in status["resourceClaimStatuses"]]
+        if status.get("extendedResourceClaimStatus"):
+            mappings = status["extendedResourceClaimStatus"].get("requestMappings") or ()
+            status["extendedResourceClaimStatus"] = {
+                **shown(status["extendedResourceClaimStatus"]),
+                "requestMappings": [
+                    {**each, "containerName": self._containers(str(each.get("containerName")))}
+                    for each in mappings
+                ],
+            }
+        return {"spec": spec, "status": status}
+
+    def _container(self, item: Body) -> Body:
+        found, resources = {**item, "name": self._containers(item["name"])}, item.get("resources") or {}
+        if claims := resources.get("claims"):
+            named = [{**each, "name": self._entries(each["name"])} for each in claims]
+            found["resources"] = {**resources, "claims": named}
+        return found
+
+
+def _without_parameters(value: Any) -> Any:
+    """Return a value without the parameters of opaque configuration, wherever they stand in it."""
+    if isinstance(value, Mapping):
+        return {
+            name: {"driver": part.get("driver")}
+            if name == "opaque" and isinstance(part, Mapping)
+            else _without_parameters(part)
+            for name, part in value.items()
+        }
+    if isinstance(value, list):
+        return [_without_parameters(item) for item in value]
+    return value
+
+
+# --- The command.
 
 
 _Answer = TypeVar("_Answer")

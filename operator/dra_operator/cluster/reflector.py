@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import structlog
 
-from dra_operator.api.nomination import trim_metadata
+from dra_operator.api.managed_fields import trim_metadata
 from dra_operator.api.text import shown
 from dra_operator.cluster.backoff import DEFAULT_BACKOFF, Backoff
 from dra_operator.cluster.decoding import decode

@@ -18,10 +18,9 @@ from dra_operator.api.names import GROUP, OPT_OUT_LABEL
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import Subject
 from dra_operator.controller import messages
-from dra_operator.controller.annotations import Annotations
 from dra_operator.controller.claims import Key
 from dra_operator.controller.context import Context
-from dra_operator.controller.facts import Problem, one_line, subject_of, warning
+from dra_operator.controller.facts import Annotations, Problem, one_line, subject_of, warning
 from dra_operator.ledger import Breakage, BrokenAllocations, Cause, Overcommitment, Overcommitments
 from dra_operator.questions import fault_texts
 

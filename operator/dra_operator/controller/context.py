@@ -12,8 +12,7 @@ from dra_operator.controller.claims import ClaimStore
 from dra_operator.controller.facts import Facts
 from dra_operator.controller.ingest import Ingest
 from dra_operator.controller.metrics import Metrics
-from dra_operator.controller.queue import InFlightWrites, SchedulingQueue
-from dra_operator.controller.timers import Timers
+from dra_operator.controller.queue import InFlightWrites, SchedulingQueue, Timers
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger

@@ -28,7 +28,6 @@ from dra_operator.controller.allocation_checks import (
     DoubleAllocationReporter,
     SelectorWarnings,
 )
-from dra_operator.controller.annotations import Annotations, PendingReason, PendingStatus
 from dra_operator.controller.claims import (
     ClaimScope,
     ClaimStore,
@@ -38,20 +37,18 @@ from dra_operator.controller.claims import (
     text,
 )
 from dra_operator.controller.context import Context
-from dra_operator.controller.facts import EventRequest, Facts
+from dra_operator.controller.facts import Annotations, EventRequest, Facts, PendingReason, PendingStatus
 from dra_operator.controller.fencing import WriteFence
 from dra_operator.controller.gangs import GROUPS, Gangs
 from dra_operator.controller.gated_pods import GatedPods
+from dra_operator.controller.health import WriteAccess
 from dra_operator.controller.ingest import DeltaEffects, Ingest, name_of
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.metrics import Metrics
-from dra_operator.controller.object_problems import ObjectProblems
+from dra_operator.controller.object_problems import KIND as KIND_OF_TEMPLATES
+from dra_operator.controller.object_problems import ObjectProblems, TemplateChecks
 from dra_operator.controller.owned_devices import OwnedDevices, PolicyState, SettlementTimer
-from dra_operator.controller.permissions import WriteAccess
-from dra_operator.controller.queue import Assumed, InFlightWrites, SchedulingQueue
-from dra_operator.controller.template_checks import KIND as KIND_OF_TEMPLATES
-from dra_operator.controller.template_checks import TemplateChecks
-from dra_operator.controller.timers import BestEffortTask, Timers
+from dra_operator.controller.queue import Assumed, BestEffortTask, InFlightWrites, SchedulingQueue, Timers
 from dra_operator.controller.waiting_pods import KINDS as KINDS_OF_PODS
 from dra_operator.controller.waiting_pods import VOLUMES, PodReasons, WaitingPods
 from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler

@@ -20,8 +20,7 @@ from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimScope, Key, text
 from dra_operator.controller.context import Context
 from dra_operator.controller.logs import get_logger
-from dra_operator.controller.queue import Backoff
-from dra_operator.controller.timers import Timers
+from dra_operator.controller.queue import Backoff, Timers
 from dra_operator.pods.gate import SchedulingPod
 
 DOUBT_SECONDS = 120.0

@@ -23,11 +23,10 @@ from dra_operator.api.names import (
 )
 from dra_operator.cluster.reflector import Delta
 from dra_operator.controller.claims import ClaimStore, Key, is_pending, pod_use
+from dra_operator.pods.claims import resolve_entries
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
-from dra_operator.pods.entries import resolve_entries
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
-from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, Member
-from dra_operator.pods.gang_match import GangMatch
+from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, GangMatch, Member
 from dra_operator.pods.gate import read_mark
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.objects import ObjectRecord, Place

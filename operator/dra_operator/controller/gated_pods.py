@@ -34,20 +34,18 @@ from dra_operator.cluster.writes import (
     withdraw,
 )
 from dra_operator.controller import messages
-from dra_operator.controller.annotations import PendingReason
 from dra_operator.controller.claims import Key, Standing, is_pending, text
 from dra_operator.controller.context import Context
-from dra_operator.controller.facts import EventRequest
+from dra_operator.controller.facts import EventRequest, PendingReason
 from dra_operator.controller.fencing import DOUBT_SECONDS, EarlierWrites
 from dra_operator.controller.gangs import GangKey, Gangs, GangStatus
-from dra_operator.controller.handback import Handback, LetGoPod
+from dra_operator.controller.health import WriteAccess
 from dra_operator.controller.logs import get_logger
-from dra_operator.controller.permissions import WriteAccess
-from dra_operator.controller.plan_pods import PodPlans, Step, plan_gang, waits_for_binding
+from dra_operator.controller.plan_pods import Handback, LetGoPod, PodPlans, Step, plan_gang, waits_for_binding
 from dra_operator.controller.queue import PodQueue
 from dra_operator.controller.write_results import DENIED, STALE, UNCLEAR
+from dra_operator.pods.claims import resolve_entries
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
-from dra_operator.pods.entries import resolve_entries
 from dra_operator.pods.gang_assignment import Assignment, Gang, NoDecision
 from dra_operator.pods.gate import SchedulingPod, find_release, not_gated, read_scheduling_pod
 from dra_operator.pods.pod_decision import PodDecider, PodDecision

@@ -34,15 +34,14 @@ from dra_operator.controller.claims import ClaimScope, Key, PodUse, pod_use
 from dra_operator.controller.cycle import Effect, SchedulingCycle
 from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.gangs import GROUPS
-from dra_operator.controller.health import HealthServer, WatchHealth, find_trouble, unready_kinds
+from dra_operator.controller.health import HealthServer, ReadAccess, WatchHealth, find_trouble, unready_kinds
 from dra_operator.controller.leader_election import ANSWERS_SECONDS, POD_NAME, LeaderElection, StandbyAccess
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.object_problems import KIND as KIND_OF_TEMPLATES
 from dra_operator.controller.owned_devices import PolicyProbe, SettlementTimer
-from dra_operator.controller.permissions import ReadAccess
 from dra_operator.controller.settings import Settings, Tuning
-from dra_operator.controller.template_checks import KIND as KIND_OF_TEMPLATES
 from dra_operator.controller.waiting_pods import VOLUMES
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory

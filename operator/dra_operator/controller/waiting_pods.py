@@ -19,9 +19,8 @@ from dra_operator.cluster.events import Subject
 from dra_operator.cluster.faults import Defect, DefectLogger
 from dra_operator.cluster.reflector import Delta
 from dra_operator.controller import messages
-from dra_operator.controller.annotations import Annotations, PendingReason
 from dra_operator.controller.claims import ClaimStore, Key
-from dra_operator.controller.facts import Facts, one_line, warning
+from dra_operator.controller.facts import Annotations, Facts, PendingReason, one_line, warning
 from dra_operator.controller.gangs import Gangs
 from dra_operator.controller.gated_pods import GatedPods
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod

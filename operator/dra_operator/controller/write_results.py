@@ -15,13 +15,19 @@ from dra_operator.cluster.delivery import UNCHANGED_SECONDS
 from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import Denied, Stale, Stored, Unclear, Write, WriteKind, WriteOutcome
 from dra_operator.controller import messages
-from dra_operator.controller.annotations import PendingReason, PendingStatus
 from dra_operator.controller.claims import Key, Standing, is_released, text
 from dra_operator.controller.context import Context
-from dra_operator.controller.facts import EventRequest, one_line, subject_of, warning
+from dra_operator.controller.facts import (
+    EventRequest,
+    PendingReason,
+    PendingStatus,
+    one_line,
+    subject_of,
+    warning,
+)
+from dra_operator.controller.health import WriteAccess
 from dra_operator.controller.ingest import DeltaEffects
 from dra_operator.controller.logs import get_logger
-from dra_operator.controller.permissions import WriteAccess
 from dra_operator.controller.queue import Assumed, Backoff
 
 STALE = (0.05, 30.0)

@@ -34,7 +34,7 @@ from dra_operator.kinds.changes import (
     first_names,
     owner_reference,
 )
-from dra_operator.pods.entries import MOST_CONSUMERS
+from dra_operator.pods.claims import MOST_CONSUMERS
 
 CLAIM: Final = "ResourceClaim"
 MOST_COPIES: Final = 255

@@ -2,15 +2,15 @@
 
 Pure, like the allocator: objects in, decisions out.
 
-- `objects`: what is known, each object with where it stands. `workloads` of `known_workloads` have pods.
+- `objects`: what is known, each object with where it stands. `workloads` have pods.
 - `claims` are made of templates, with generated names, `special_claims` for extended resources.
-- `node_fit`: whether a node suits a pod, for all but devices, with its `resource_requests` and `bound_volumes`.
+- `node_fit`: whether a node suits a pod, for all but devices, with its `resource_requests`.
 - `cluster_pods`: all nodes with what their pods have, and the pods that wait, read by a `field_reader`.
 - `gate`: whose devices we decide, and what of a pod matters to that.
 - `placement`: where a pod can run, `nodes`: where its claims can be used. `claim_sets` are decided together there, by
   the `scheduler`.
-- `entries`: the claims of a pod that waits. `explanation`: why it waits for them.
+- `explanation`: why a pod waits for its claims.
 - `pod_decision`: where a gated pod goes, and what its claims get there.
-- `gang_assignment`: where the pods of a gang go, all at once, with one value of a `gang_match`.
-- `smallest_change`: what would make claims fit: one of the `edits` of a `situation`, or `ended_claims`.
+- `gang_assignment`: where the pods of a gang go, all at once, with one value of what they must match.
+- `smallest_change`: what would make claims fit: one of the `edits` of a `situation`, or claims that end.
 """

@@ -14,17 +14,20 @@ from dra_operator.allocator.extended import CLASS_PREFIX
 from dra_operator.api.core import OwnerReference, Pod
 from dra_operator.api.names import ENDED_PHASES, GANG_ANNOTATION, GATE
 from dra_operator.api.read import ObjectError, read_object
-from dra_operator.pods.bound_volumes import BoundVolume, VolumeClaim, read_volume, read_volume_claim
 from dra_operator.pods.field_reader import FieldReader
 from dra_operator.pods.node_fit import (
+    BoundVolume,
     NodeFit,
     NodeInfo,
     Obstacle,
     PodRequirements,
     PodUse,
+    VolumeClaim,
     read_node_info,
     read_ports,
     read_priority,
+    read_volume,
+    read_volume_claim,
     read_what_is_right,
 )
 from dra_operator.pods.resource_requests import read_requests_on_node

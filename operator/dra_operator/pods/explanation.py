@@ -32,8 +32,8 @@ from dra_operator.api.types import (
     ResourceClaimSpec,
 )
 from dra_operator.explain import DeviceCounts, Explainer
+from dra_operator.pods.claims import ClaimLookup, PodEntry, TemplateLookup, resolve_entries
 from dra_operator.pods.cluster_pods import ClusterPods
-from dra_operator.pods.entries import ClaimLookup, PodEntry, TemplateLookup, resolve_entries
 from dra_operator.pods.node_fit import Obstacle, PodRequirements
 from dra_operator.pods.nodes import can_use
 from dra_operator.pods.situation import Situation, build_situation

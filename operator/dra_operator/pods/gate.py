@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol, TypeAlias
 
 from dra_operator.api.core import Pod
+from dra_operator.api.managed_fields import is_nominated_by_operator
 from dra_operator.api.names import (
     CLAIMS_LABEL,
     DEFAULT_SCHEDULER,
@@ -20,7 +21,6 @@ from dra_operator.api.names import (
     MANAGED,
     OPT_OUT_LABEL,
 )
-from dra_operator.api.nomination import is_nominated_by_operator
 from dra_operator.api.text import listed
 from dra_operator.api.types import ResourceClaim
 from dra_operator.pods.field_reader import FieldReader

@@ -14,8 +14,8 @@ from dra_operator.api.core import Pod
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult, DeviceClass, ResourceClaim
 from dra_operator.explain import Explainer
+from dra_operator.pods.claims import ClaimLookup, TemplateLookup, resolve_entries
 from dra_operator.pods.cluster_pods import ClusterPods
-from dra_operator.pods.entries import ClaimLookup, TemplateLookup, resolve_entries
 from dra_operator.pods.explanation import EXTENDED, PodExplainer, PodExplanation
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.nodes import can_use

@@ -13,8 +13,8 @@ from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Fail
 from dra_operator.api.types import AllocationResult, DeviceAllocationResult, ResourceClaim
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import ClaimKey, Ledger
+from dra_operator.pods.claims import ClaimLookup
 from dra_operator.pods.cluster_pods import ClusterPods
-from dra_operator.pods.entries import ClaimLookup
 from dra_operator.pods.node_fit import PodRequirements
 
 Claims: TypeAlias = Mapping[str, ResourceClaim]

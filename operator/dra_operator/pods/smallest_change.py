@@ -4,20 +4,263 @@ At most three kinds are shown, in the order of `Kind`. If no edit helps, it is s
 number of decisions for each kind, and by time. Source: docs/pods.md.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from math import comb
 from types import MappingProxyType
 from typing import Final
 
 from dra_operator.allocator import Allocated, Decision, Failed, Reason, Unsatisfied
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.decision import AbortedError
+from dra_operator.allocator.decision import AbortedError, FatalError
 from dra_operator.allocator.matching.candidates import AskContent
+from dra_operator.allocator.plan import Alternative
 from dra_operator.api.text import listed, printable
-from dra_operator.api.types import ResourceClaim
+from dra_operator.api.types import AllocationResult, DeviceAllocationResult, ResourceClaim
+from dra_operator.inventory import PoolView, bits
+from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.pods.edits import EDITS, Change, Kind, Series, find_parts, is_monotone
-from dra_operator.pods.ended_claims import find_ended, is_reserved
-from dra_operator.pods.situation import LIMITS, ExhaustedError, Situation, Trials
+from dra_operator.pods.situation import LIMITS, ExhaustedError, Situation, Trials, copy_ledger
+
+# --- Which claims would have to end: for each node all sets of up to three of its claims in order, then a greedy set.
+# Sets are tried on a copy of the ledger: the fewest claims first, then those that no pod uses, then the fewest
+# devices.
+
+
+LARGEST: Final = 3
+"""All sets of so many claims of a node are tried."""
+_MOST_SETS: Final = 2000
+"""Of one node and size: of more none is tried."""
+_MOST_NODES: Final = 128
+"""So many nodes with claims that could end are looked at."""
+_MOST_NAMES: Final = 3
+
+_Set = tuple[ClaimKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """A claim that may end: whether something uses it, and how many devices it holds; what it has in the ledger."""
+
+    is_used: bool
+    devices: int
+    allocation: AllocationResult
+
+
+def is_reserved(claim: ResourceClaim) -> bool:
+    """Return whether a claim is in use, as far as that is known without the pods."""
+    return bool(claim.status.reserved_for)
+
+
+def find_ended(trials: Trials, is_used: Callable[[ResourceClaim], bool] = is_reserved) -> Change | None:
+    """Return the claims whose end helps: of two sets the smaller one."""
+    situation = trials.situation
+    holders = _Holders(trials, is_used)
+    try:
+        groups = holders.find_by_node()
+    except ExhaustedError:
+        return None
+    if not groups:
+        return None
+    suitable = [*situation.allocator.inventory.nodes] if situation.nodes is None else [*situation.nodes]
+    has_failed = isinstance(trials.decision, Failed)
+    if has_failed and len(suitable) > _MOST_NODES:
+        # The node where an attempt ends with an error ends it for nodes behind it as well.
+        trials.is_complete = False
+        return None
+    names = suitable if has_failed else [name for each in groups.values() for name in each]
+    inventory = situation.allocator.inventory.with_nodes(frozenset(names))
+    ledger = copy_ledger(situation.allocator.ledger, inventory)
+    allocator = situation.allocator.for_copy(inventory, ledger)
+    search = _Search(trials, replace(situation, allocator=allocator), ledger, holders)
+    try:
+        for group in sorted(groups, key=lambda keys: min(map(holders.order_one, keys))):
+            search.find(group, sorted(suitable) if has_failed else groups[group])
+    except ExhaustedError:
+        search.is_exact = False
+    finally:
+        allocator.release()
+    return search.build_change()
+
+
+@dataclass(slots=True)
+class _Search:
+    """The search on a copy of the ledger. `best` is the smallest set so far; `is_exact` if no smaller one is left."""
+
+    trials: Trials
+    situation: Situation
+    ledger: Ledger
+    holders: "_Holders"
+    best: _Set = ()
+    is_exact: bool = True
+
+    def find(self, group: _Set, nodes: Sequence[str]) -> None:
+        """Find the smallest set of the claims of some nodes whose end helps there."""
+        situation = replace(self.situation, nodes=nodes)
+        if isinstance(self._decide_without(situation, group), Unsatisfied):
+            return
+        for size in range(1, min(LARGEST, len(group)) + 1):
+            if self.best and size > len(self.best):
+                return
+            if comb(len(group), size) > _MOST_SETS:
+                self.is_exact = False
+                break
+            for each in sorted(combinations(group, size), key=self.holders.order):
+                if self.best and self.holders.order(each) >= self.holders.order(self.best):
+                    break
+                if self._fits_without(situation, each):
+                    self.best = each
+                    return
+        if len(group) > LARGEST and not (self.best and len(self.best) <= LARGEST):
+            self._find_greedily(situation, group)
+
+    def _find_greedily(self, situation: Situation, group: _Set) -> None:
+        """Find claims of which each must end beside the others, by letting go on as many as possible."""
+        if not self._fits_without(situation, group):
+            return
+        left = group
+        try:
+            for key in sorted(group, key=self.holders.order_one, reverse=True):
+                fewer = tuple(each for each in left if each != key)
+                if fewer and self._fits_without(situation, fewer):
+                    left = fewer
+        finally:
+            # What is left is enough, if not little.
+            if not self.best or self.holders.order(left) < self.holders.order(self.best):
+                self.best = left
+
+    def _fits_without(self, situation: Situation, keys: Iterable[ClaimKey]) -> bool:
+        return isinstance(self._decide_without(situation, keys), Allocated)
+
+    def _decide_without(self, situation: Situation, keys: Iterable[ClaimKey]) -> Decision:
+        keys = [*keys]
+        for key in keys:
+            self.ledger.withdraw(*key)
+        try:
+            return self.trials.decide(situation)
+        finally:
+            for key in keys:
+                self.ledger.assume(*key, self.holders.known[key].allocation)
+
+    def build_change(self) -> Change | None:
+        """Return the change that the best set is."""
+        if not self.best:
+            return None
+        text = name_claims(self.best, self.situation.namespace)
+        is_fewest = self.is_exact and len(self.best) <= LARGEST
+        text = f"{text} ended" if is_fewest else f"enough claims ended, such as {text}"
+        return Change(Kind.CLAIMS_ENDED, text, self.holders.size(self.best), {"ended": frozenset(self.best)})
+
+
+@dataclass(slots=True)
+class _Holders:
+    """The claims that may end, and what is known of them."""
+
+    trials: Trials
+    is_used: Callable[[ResourceClaim], bool]
+    known: dict[ClaimKey, _Holder] = field(default_factory=dict)
+
+    def size(self, keys: _Set) -> tuple[int, int, int]:
+        """Return how many claims a set has, how many are in use, and how many devices they hold."""
+        holders = [self.known[key] for key in keys]
+        return len(keys), sum(each.is_used for each in holders), sum(each.devices for each in holders)
+
+    def order(self, keys: _Set) -> tuple[object, ...]:
+        """Return what sets are ordered by."""
+        return *self.size(keys), keys
+
+    def order_one(self, key: ClaimKey) -> tuple[bool, int, ClaimKey]:
+        """Return what single claims are ordered by."""
+        holder = self.known[key]
+        return holder.is_used, holder.devices, key
+
+    def find_by_node(self) -> dict[_Set, list[str]]:
+        """Return the claims whose devices could be of use on usable nodes that suit, with the nodes.
+
+        In a large cluster it does so for the first nodes by name. Raises ExhaustedError.
+        """
+        situation = self.trials.situation
+        views, alternatives = situation.allocator.availability.views, self._alternatives()
+        of_pool: dict[int, frozenset[ClaimKey]] = {}
+        found: dict[_Set, list[str]] = {}
+        count = 0
+        for name in views.order if situation.nodes is None else situation.nodes:
+            if not views.usable >> views.index[name] & 1:
+                continue
+            self.trials.check_time()
+            pools = views.of_node(name).pools
+            for view in pools:
+                if view.serial not in of_pool:
+                    of_pool[view.serial] = self._find(view, alternatives)
+            if group := frozenset[ClaimKey]().union(*(of_pool[view.serial] for view in pools)):
+                if (count := count + 1) > _MOST_NODES:
+                    self.trials.is_complete = False
+                    break
+                found.setdefault(tuple(sorted(group)), []).append(name)
+        return found
+
+    def _alternatives(self) -> list[Alternative]:
+        situation = self.trials.situation
+        try:
+            plans = [
+                situation.allocator.plan(claim, situation.decider) for claim in situation.claims.values()
+            ]
+        except FatalError:
+            # Whoever ends, the claims cannot be decided.
+            return []
+        return [item for plan in plans for request in plan.requests for item in request.alternatives]
+
+    def _find(self, view: PoolView, alternatives: Sequence[Alternative]) -> frozenset[ClaimKey]:
+        """Return the claims that may end and hold what could serve a request, or counters that it could draw on."""
+        allocator = self.trials.situation.allocator
+        budget = Budget(LIMITS, allocator.clock)
+        names: set[str] = set()
+        for slice_ in view.slices:
+            selected = 0
+            try:
+                for item in alternatives:
+                    selected |= allocator.candidates.select(item.key, slice_, budget)
+            except AbortedError:
+                self.trials.is_complete = False
+                continue
+            names.update(slice_.names[index] for index in bits.each(selected))
+        if names and view.counted:
+            names.update(name for slice_ in view.slices for name in slice_.names)
+        return frozenset(key for key in allocator.ledger.holders(view.key, names) if self._may_end(key))
+
+    def _may_end(self, key: ClaimKey) -> bool:
+        situation = self.trials.situation
+        if key in self.known:
+            return True
+        claim = None if key in situation.kept or key in situation.ended else situation.find_claim(key)
+        if claim is None or claim.status.allocation is None:
+            return False
+        results = situation.allocator.ledger.results(key)
+        devices = sum(not result.admin_access for result in results)
+        allocation = AllocationResult(DeviceAllocationResult(results))
+        self.known[key] = _Holder(self.is_used(claim), devices, allocation)
+        return True
+
+
+def name_claims(keys: Iterable[ClaimKey], namespace: str, *, are_all_named: bool = False) -> str:
+    """Return the claims of a namespace by name, and how many others there are, or their names for who may know them."""
+    names = sorted(name for space, name in keys if space == namespace)
+    others = sum(space != namespace for space, _ in keys)
+    if are_all_named:
+        names, others = [*names, *sorted("/".join(key) for key in keys if key[0] != namespace)], 0
+    if not names:
+        return "a claim of another namespace" if others == 1 else f"{others} claims of other namespaces"
+    texts = names if len(names) <= _MOST_NAMES else [*names[:_MOST_NAMES], f"{len(names) - _MOST_NAMES} more"]
+    if others:
+        texts.append(f"{others} of {'another namespace' if others == 1 else 'other namespaces'}")
+    *most, last = texts
+    subject = f"{', '.join(most)} and {last}" if most else last
+    return f"claim{'s' if len(texts) > 1 else ''} {subject}"
+
+
+# --- The search.
+
 
 MOST_KINDS: Final = 3
 _NOTHING_HELPS: Final[Mapping[Reason, str]] = MappingProxyType(

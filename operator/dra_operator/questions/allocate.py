@@ -15,9 +15,15 @@ from dra_operator.pods.claims import find_unused_templates, make_claims
 from dra_operator.pods.nodes import find_pods_apart
 from dra_operator.pods.scheduler import Outcome, State, by_name
 from dra_operator.pods.special_claims import decide_special_claims
-from dra_operator.questions.answers import DeviceAnswer, devices_of
+from dra_operator.questions.answers import (
+    ABORTED,
+    DECISION,
+    DeviceAnswer,
+    devices_of,
+    find_decision_kinds,
+    find_unchecked,
+)
 from dra_operator.questions.fault_texts import NOT_REACHED
-from dra_operator.questions.partial import ABORTED, DECISION, find_decision_kinds, find_unchecked
 from dra_operator.questions.state import ClusterState
 
 _MOST_ASKED = 1000

@@ -16,6 +16,7 @@ from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import CLASS_PREFIX
 from dra_operator.api.core import Metadata, Node, Pod
 from dra_operator.api.kinds import OWN_NAMES
+from dra_operator.api.managed_fields import find_status_writes
 from dra_operator.api.names import (
     ENDED_PHASES,
     FIELD_MANAGER,
@@ -46,7 +47,7 @@ from dra_operator.pods.nodes import can_use
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.pods.workloads import part
 from dra_operator.questions import fault_texts
-from dra_operator.questions.answers import Conclusion, conclude
+from dra_operator.questions.answers import AUDIT, Conclusion, Sort, conclude
 from dra_operator.questions.claims import (
     BINDING_SECONDS,
     Use,
@@ -58,9 +59,7 @@ from dra_operator.questions.claims import (
 )
 from dra_operator.questions.device_table import ClassDevices, PublishedDevices, devices_by_node
 from dra_operator.questions.fault_texts import find_owners
-from dra_operator.questions.managers import find_status_writes
 from dra_operator.questions.operator_lease import describe_operator, find_lease, is_lease_known
-from dra_operator.questions.partial import AUDIT, Sort
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.usage import find_nodes_without_devices
 

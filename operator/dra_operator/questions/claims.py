@@ -305,7 +305,7 @@ def find_unprepared(state: ClusterState, record: ObjectRecord) -> "Explanation |
 
     A text where that is said by the claims themselves, whatever else could be read.
     """
-    from dra_operator.pods.entries import resolve_entries  # noqa: PLC0415 - lists need none of it
+    from dra_operator.pods.claims import resolve_entries  # noqa: PLC0415 - lists need none of it
 
     pod: Pod = record.obj
     if lines := list(find_unknown_mappings(record, state.find_claim)):

@@ -6,9 +6,10 @@ Source: docs/library.md.
 from collections.abc import Mapping
 from typing import Any
 
-from dra_operator.pods.known_workloads import find_named
 from dra_operator.pods.smallest_change import Effort
+from dra_operator.pods.workloads import find_named
 from dra_operator.questions.allocate import AllocateAnswer, allocate
+from dra_operator.questions.answers import LINT
 from dra_operator.questions.audit import AuditReport, audit
 from dra_operator.questions.contents import DEFAULT_NAMESPACE
 from dra_operator.questions.copies import Subject
@@ -20,7 +21,6 @@ from dra_operator.questions.headroom import HeadroomAnswer, find_headroom
 from dra_operator.questions.impact import ImpactReport, find_impact
 from dra_operator.questions.lint import LintReport, find_lintable, lint, lint_objects
 from dra_operator.questions.manifests import Source
-from dra_operator.questions.partial import LINT
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.status import StatusReport, find_status
 from dra_operator.questions.usage import (

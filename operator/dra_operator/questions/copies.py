@@ -27,7 +27,6 @@ from dra_operator.api.types import (
 from dra_operator.inventory import Inventory
 from dra_operator.pods.claims import make_claims
 from dra_operator.pods.gate import gets_gate, is_managed
-from dra_operator.pods.known_workloads import find_known
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
 from dra_operator.pods.special_claims import ExtendedResources
 from dra_operator.pods.workloads import (
@@ -36,15 +35,20 @@ from dra_operator.pods.workloads import (
     asks_for_claims,
     daemon_pods,
     describe_unknown,
+    find_known,
     find_workload,
     may_make_pods,
 )
-from dra_operator.questions.answers import QuestionError, UnknownObjectError
+from dra_operator.questions.answers import (
+    QuestionError,
+    UnknownObjectError,
+    find_decision_kinds,
+    find_unchecked,
+)
 from dra_operator.questions.contents import DEFAULT_NAMESPACE, PRIORITY_CLASS
 from dra_operator.questions.device_table import DeviceTable, HolderQuery
 from dra_operator.questions.load import gather
 from dra_operator.questions.manifests import Source, Unreadable, read_source
-from dra_operator.questions.partial import find_decision_kinds, find_unchecked
 from dra_operator.questions.state import ClusterState
 
 Subject: TypeAlias = str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any] | Manifest]

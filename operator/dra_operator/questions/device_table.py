@@ -21,7 +21,7 @@ from dra_operator.inventory.pool import Judgement
 from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.ledger.availability import CounterState
-from dra_operator.questions.partial import OF_CLASS, UNFINISHED, USAGE
+from dra_operator.questions.answers import OF_CLASS, UNFINISHED, USAGE
 from dra_operator.questions.state import ClusterState
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.edits import Kind
-from dra_operator.pods.ended_claims import name_claims
 from dra_operator.pods.explanation import EXTENDED, PodExplainer, PodExplanation, count_obstacles
 from dra_operator.pods.gate import (
     CLAIM_NOT_GATED,
@@ -40,9 +39,21 @@ from dra_operator.pods.objects import ObjectRecord
 from dra_operator.pods.pod_decision import PodDecider, PodDecision
 from dra_operator.pods.scheduler import State, find_settled
 from dra_operator.pods.situation import Situation
-from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
+from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes, name_claims
 from dra_operator.pods.workloads import part
-from dra_operator.questions.answers import ChangeAnswer, Conclusion, DeviceAnswer, conclude, devices_of
+from dra_operator.questions.answers import (
+    ABORTED,
+    ALLOCATION,
+    DECISION,
+    NAMED_CLAIM,
+    ChangeAnswer,
+    Conclusion,
+    DeviceAnswer,
+    conclude,
+    devices_of,
+    find_decision_kinds,
+    find_unchecked,
+)
 from dra_operator.questions.audit import find_deletion_cause
 from dra_operator.questions.claims import (
     Use,
@@ -54,14 +65,6 @@ from dra_operator.questions.copies import Subject, Template, find_gates, find_su
 from dra_operator.questions.gangs import GangAnswer
 from dra_operator.questions.operator_lease import describe_operator
 from dra_operator.questions.origin import AllocationOrigin, describe_allocation
-from dra_operator.questions.partial import (
-    ABORTED,
-    ALLOCATION,
-    DECISION,
-    NAMED_CLAIM,
-    find_decision_kinds,
-    find_unchecked,
-)
 from dra_operator.questions.placer import Placer, Quotas
 from dra_operator.questions.rollout import find_own_holders
 from dra_operator.questions.state import ClusterState

@@ -14,11 +14,18 @@ from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.gang_assignment import Gang
-from dra_operator.questions.answers import Conclusion, DeviceAnswer, QuestionError, conclude, devices_of
+from dra_operator.questions.answers import (
+    ABORTED,
+    DECISION,
+    Conclusion,
+    DeviceAnswer,
+    QuestionError,
+    conclude,
+    devices_of,
+)
 from dra_operator.questions.copies import Pods, Subject, Template, find_pods
 from dra_operator.questions.gang_members import all_of, find_gangs, gang_of_all, is_of_gang
 from dra_operator.questions.gangs import answer_gangs
-from dra_operator.questions.partial import ABORTED, DECISION
 from dra_operator.questions.placer import PlacedCopy, Placer, Quotas
 from dra_operator.questions.state import ClusterState
 

@@ -18,13 +18,10 @@ from dra_operator.api.names import (
     GATE,
     POD_GROUP_WORDS,
 )
-from dra_operator.pods.claims import is_over
-from dra_operator.pods.entries import resolve_entries
-from dra_operator.pods.gang_assignment import Gang, Member
-from dra_operator.pods.gang_match import GangMatch
-from dra_operator.pods.known_workloads import find_known
+from dra_operator.pods.claims import is_over, resolve_entries
+from dra_operator.pods.gang_assignment import Gang, GangMatch, Member
 from dra_operator.pods.objects import Manifest, ObjectRecord, Place
-from dra_operator.pods.workloads import PodTemplate, Workload, part
+from dra_operator.pods.workloads import PodTemplate, Workload, find_known, part
 from dra_operator.questions.answers import QuestionError, UnknownObjectError
 from dra_operator.questions.contents import DEFAULT_NAMESPACE
 from dra_operator.questions.copies import Pods, Subject, Template, find_gates, find_pods

@@ -20,16 +20,18 @@ from dra_operator.pods.node_fit import Obstacle
 from dra_operator.pods.nodes import usable
 from dra_operator.pods.smallest_change import Effort
 from dra_operator.questions.answers import (
+    DECISION,
     ChangeAnswer,
     Conclusion,
     DeviceAnswer,
     QuestionError,
     conclude,
     devices_of,
+    find_decision_kinds,
+    find_unchecked,
 )
 from dra_operator.questions.copies import Subject
 from dra_operator.questions.gang_members import NO_GROUP_DEVICES, find_all_gangs, find_gang
-from dra_operator.questions.partial import DECISION, find_decision_kinds, find_unchecked
 from dra_operator.questions.state import ClusterState
 
 MOST_VALUES: Final = 10

@@ -18,12 +18,18 @@ from dra_operator.api.types import AllocationResult
 from dra_operator.explain import SliceDevices
 from dra_operator.inventory import PoolKey, Slice, bits
 from dra_operator.inventory.pool import CounterLayout
-from dra_operator.questions.answers import Conclusion, LargestDevice, QuestionError, conclude
+from dra_operator.questions.answers import (
+    ABORTED,
+    DECISION,
+    Conclusion,
+    LargestDevice,
+    QuestionError,
+    conclude,
+)
 from dra_operator.questions.copies import Pods, Subject, Template, find_pods, only_template
 from dra_operator.questions.fit import ALL_AT_ONCE, FIRST_FIT, NodeCopies
 from dra_operator.questions.gang_members import all_of, build_gangs, find_gangs
 from dra_operator.questions.gangs import answer_gangs
-from dra_operator.questions.partial import ABORTED, DECISION
 from dra_operator.questions.placer import PlacedCopy, Placer
 from dra_operator.questions.state import ClusterState
 

@@ -35,7 +35,17 @@ from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.edits import find_parts
 from dra_operator.pods.scheduler import Outcome
 from dra_operator.pods.workloads import part
-from dra_operator.questions.answers import Conclusion, QuestionError, UnknownObjectError, conclude
+from dra_operator.questions.answers import (
+    DECISION,
+    IMPACT,
+    UNFINISHED,
+    Conclusion,
+    QuestionError,
+    UnknownObjectError,
+    conclude,
+    find_decision_kinds,
+    find_unchecked,
+)
 from dra_operator.questions.claims import (
     ConsumerIndex,
     Use,
@@ -45,7 +55,6 @@ from dra_operator.questions.claims import (
     results_of,
 )
 from dra_operator.questions.device_table import ClassDevices, PublishedDevices, devices_by_node
-from dra_operator.questions.partial import DECISION, IMPACT, UNFINISHED, find_decision_kinds, find_unchecked
 from dra_operator.questions.replacement import decide_anew, pod_key
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.usage import classes_of_request, unknown_object

@@ -10,6 +10,7 @@ from typing import Any, Final
 from dra_operator.allocator.extended import is_extended
 from dra_operator.api.convert import Body
 from dra_operator.api.kinds import OWN_NAMES
+from dra_operator.api.managed_fields import trim_managed_fields
 from dra_operator.api.names import (
     ENDED_PHASES,
     GANG_ANNOTATION,
@@ -17,8 +18,7 @@ from dra_operator.api.names import (
     GANG_TOPOLOGY_ANNOTATION,
     LEASE_NAME,
 )
-from dra_operator.pods.known_workloads import GANG_LABELS
-from dra_operator.questions.managers import trim_managed_fields
+from dra_operator.pods.workloads import GANG_LABELS
 
 TAKEN = (
     "Namespace", "Node", "DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaimTemplate",

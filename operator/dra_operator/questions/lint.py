@@ -43,9 +43,8 @@ from dra_operator.explain.stages import Refusals, published_slices
 from dra_operator.inventory import Slice, bits
 from dra_operator.pods.edits import find_parts
 from dra_operator.pods.objects import ObjectRecord
-from dra_operator.questions.answers import Conclusion, conclude
+from dra_operator.questions.answers import LINT, UNFINISHED, Conclusion, conclude
 from dra_operator.questions.manifests import Source
-from dra_operator.questions.partial import LINT, UNFINISHED
 from dra_operator.questions.state import ClusterState
 
 _KINDS: Final = ("DeviceClass", "ResourceClaimTemplate", "ResourceClaim")

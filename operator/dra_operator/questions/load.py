@@ -39,7 +39,6 @@ from dra_operator.cel.advice import describe
 from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.pods.claims import Names
-from dra_operator.pods.known_workloads import find_known
 from dra_operator.pods.node_fit import read_requirements, read_whole_node
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, Place
 from dra_operator.pods.workloads import (
@@ -47,6 +46,7 @@ from dra_operator.pods.workloads import (
     asks_for_claims,
     daemon_pods,
     describe_unknown,
+    find_known,
     find_workload,
     may_make_pods,
 )

@@ -10,6 +10,7 @@ from typing import Final
 
 from dra_operator.allocator import Allocated, Decider
 from dra_operator.allocator.decision import claim_key
+from dra_operator.api.managed_fields import find_status_writes
 from dra_operator.api.names import FIELD_MANAGER, OWNED_KEY
 from dra_operator.api.text import age_of
 from dra_operator.api.types import ResourceClaim, ResourceClaimStatus
@@ -17,7 +18,6 @@ from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions.audit import find_deletion_cause
 from dra_operator.questions.claims import device_path, node_of_claim, results_of
 from dra_operator.questions.device_table import PublishedDevices, taints_of
-from dra_operator.questions.managers import find_status_writes
 from dra_operator.questions.replacement import unbound
 from dra_operator.questions.state import ClusterState
 

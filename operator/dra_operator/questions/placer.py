@@ -25,8 +25,7 @@ from dra_operator.api.core import Pod
 from dra_operator.api.text import near_object
 from dra_operator.api.types import AllocationResult, ResourceClaimConsumerReference
 from dra_operator.ledger import ClaimKey
-from dra_operator.pods.claims import SPECIAL
-from dra_operator.pods.entries import MOST_CONSUMERS
+from dra_operator.pods.claims import MOST_CONSUMERS, SPECIAL
 from dra_operator.pods.explanation import PodExplainer, PodExplanation, count_obstacles
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.nodes import usable

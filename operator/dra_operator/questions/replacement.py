@@ -22,8 +22,7 @@ from dra_operator.pods.objects import Key, ObjectRecord
 from dra_operator.pods.scheduler import Outcome, State, pending
 from dra_operator.pods.workloads import part
 from dra_operator.questions.claims import ConsumerIndex
-from dra_operator.questions.contents import LoadResult
-from dra_operator.questions.removal import remove_objects
+from dra_operator.questions.contents import LoadResult, remove_objects
 from dra_operator.questions.state import ClusterState
 
 PodKey: TypeAlias = tuple[str, str]

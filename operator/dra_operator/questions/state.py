@@ -181,7 +181,7 @@ class ClusterState:
         With a pod go what it has of its node, the claims made for it, and the allocations that only it uses; with a
         node its pods and slices; with a driver its slices. Raises UnknownObjectError.
         """
-        from dra_operator.questions.removal import remove_objects  # noqa: PLC0415
+        from dra_operator.questions.contents import remove_objects  # noqa: PLC0415
 
         left = remove_objects(self._given, claims=claims, pods=pods, nodes=nodes, drivers=drivers)
         return self.with_contents(left)

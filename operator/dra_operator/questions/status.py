@@ -20,10 +20,9 @@ from dra_operator.api.names import (
 from dra_operator.api.text import listed
 from dra_operator.inventory.ownership import has_settled
 from dra_operator.pods.gate import SchedulingPod, read_scheduling_pod
-from dra_operator.questions.answers import Conclusion, conclude
+from dra_operator.questions.answers import STATUS, Conclusion, conclude
 from dra_operator.questions.fault_texts import find_owners
 from dra_operator.questions.operator_lease import OperatorLease, find_lease, is_lease_known
-from dra_operator.questions.partial import STATUS
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.usage import find_usage
 from dra_operator.questions.waiting import find_waiting

@@ -23,7 +23,16 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.inventory import Verdict
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.pods.claims import is_over
-from dra_operator.questions.answers import Conclusion, LargestDevice, UnknownObjectError, conclude
+from dra_operator.questions.answers import (
+    HOLDERS,
+    MISSING,
+    OF_CLASS,
+    USAGE,
+    Conclusion,
+    LargestDevice,
+    UnknownObjectError,
+    conclude,
+)
 from dra_operator.questions.claims import (
     Consumer,
     ConsumerIndex,
@@ -41,7 +50,6 @@ from dra_operator.questions.device_table import (
     node_of_device,
     values_of,
 )
-from dra_operator.questions.partial import HOLDERS, MISSING, OF_CLASS, USAGE
 from dra_operator.questions.state import ClusterState
 
 # --- how many

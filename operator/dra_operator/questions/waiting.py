@@ -17,11 +17,10 @@ from dra_operator.api.types import DeviceClass, ResourceClaim
 from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.objects import ObjectRecord
-from dra_operator.questions.answers import Conclusion, conclude
+from dra_operator.questions.answers import WAITING, Conclusion, conclude
 from dra_operator.questions.claims import find_classes
 from dra_operator.questions.copies import find_gates
 from dra_operator.questions.explain import ExplainAnswer, explain
-from dra_operator.questions.partial import WAITING
 from dra_operator.questions.state import ClusterState
 
 _PENDING: Final = ("", "Pending")

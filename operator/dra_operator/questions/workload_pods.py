@@ -12,10 +12,9 @@ from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Pod
 from dra_operator.pods.claims import is_over
 from dra_operator.pods.gang_assignment import Gang
-from dra_operator.pods.known_workloads import KnownWorkload
 from dra_operator.pods.objects import Manifest, ObjectRecord, Place
 from dra_operator.pods.smallest_change import Effort
-from dra_operator.pods.workloads import Workload, part
+from dra_operator.pods.workloads import KnownWorkload, Workload, part
 from dra_operator.questions.answers import Conclusion, UnknownObjectError, conclude
 from dra_operator.questions.copies import Pods, Subject, Template, find_pods
 from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain, explain_placed

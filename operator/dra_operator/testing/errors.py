@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dra_operator.testing.resources import Resource
+from dra_operator.testing.discovery import Resource
 
 
 class StatusError(Exception):

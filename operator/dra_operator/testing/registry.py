@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from dra_operator.api.names import ENDED_PHASES
 from dra_operator.testing import errors, schema, store, strategy
-from dra_operator.testing.resources import NAMESPACES, Resource
+from dra_operator.testing.discovery import NAMESPACES, Resource
 from dra_operator.testing.store import Store, StoredObject
 
 Body = dict[str, Any]

@@ -12,9 +12,9 @@ import orjson
 from aiohttp import web
 
 from dra_operator.testing import errors, lists, schema
+from dra_operator.testing.discovery import Resource
+from dra_operator.testing.lists import WatchOptions
 from dra_operator.testing.registry import DeleteOptions, Target, WriteOptions
-from dra_operator.testing.resources import Resource
-from dra_operator.testing.watch import WatchOptions
 
 Query = Mapping[str, str]
 JSON: Final = "application/json"

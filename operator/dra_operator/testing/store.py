@@ -14,7 +14,7 @@ import orjson
 
 from dra_operator.api import convert
 from dra_operator.testing import schema
-from dra_operator.testing.resources import Resource
+from dra_operator.testing.discovery import Resource
 
 Body = Mapping[str, Any]
 

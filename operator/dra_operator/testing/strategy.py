@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dra_operator.api.kinds import RESOURCE_GROUP
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
-from dra_operator.testing.resources import NAMESPACES, Resource
+from dra_operator.testing.discovery import NAMESPACES, Resource
 from dra_operator.testing.store import Store
 
 Body = dict[str, Any]

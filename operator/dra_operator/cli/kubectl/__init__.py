@@ -5,11 +5,10 @@ read.
 
 - `commands` is the table of verbs; `verbs` has a module for each, which declares it by `answering.verb`: what it reads,
   its options, its question, its columns.
-- Reading: `requests` has kubectl ask the API server, `reading` lists kinds, `source` is the cluster, snapshot or files
-  that a verb asks; `history` opens a record.
-- Answers: `answering` runs a verb and prints, `tables` for people and `gangs` for these, `sarif` for code scanning.
-  `options` are those that verbs share, `subjects` objects that are named on the command line, `completion` the names
-  that can be.
+- Reading: `requests` has kubectl ask the API server, `reading` lists kinds, `source` is the cluster, snapshot, files or
+  record that a verb asks.
+- Answers: `answering` runs a verb and prints, `tables` for people, `sarif` for code scanning. `options` are those that
+  verbs share, and completion; `subjects` are objects that are named on the command line.
 """
 
 import gc
@@ -57,6 +56,6 @@ def main() -> None:
 
 def complete() -> None:
     """Print what can follow the arguments, as kubectl asks for it."""
-    from dra_operator.cli.kubectl.completion import print_completions
+    from dra_operator.cli.kubectl.options import print_completions
 
     print_completions(sys.argv[1:])

@@ -33,8 +33,7 @@ from dra_operator.cli.kubectl.options import (
 )
 from dra_operator.cli.kubectl.requests import ReadingError, RefusedError
 from dra_operator.cli.kubectl.tables import Style, is_cut, terminal_style, wrapped
-from dra_operator.questions.answers import Conclusion, QuestionError, UnknownObjectError
-from dra_operator.questions.partial import KindsRead
+from dra_operator.questions.answers import Conclusion, KindsRead, QuestionError, UnknownObjectError
 
 if TYPE_CHECKING:
     from dra_operator.cli.kubectl.sarif import SarifResult

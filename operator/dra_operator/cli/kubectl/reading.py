@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from dra_operator.api.kinds import KINDS, LEASE, OWN_KINDS, POLICIES, RESOURCE_GROUP, Kind
+from dra_operator.api.managed_fields import trim_managed_fields
 from dra_operator.api.names import LEASE_NAME
 from dra_operator.cli.kubectl.answering import Demand
 from dra_operator.cli.kubectl.requests import Kubectl, ReadingError, RefusedError, items_of
-from dra_operator.questions.managers import trim_managed_fields
 
 if TYPE_CHECKING:
-    from dra_operator.pods.known_workloads import KnownWorkload
+    from dra_operator.pods.workloads import KnownWorkload
 
 _OPTIONAL: Final = frozenset(
     (
@@ -91,7 +91,7 @@ def _read_version(kubectl: Kubectl) -> str:
 
 def read_workload(kubectl: Kubectl, known: "KnownWorkload", namespace: str, name: str) -> list[Body]:
     """Return a workload and what may stand between it and its pods in its namespace, as far as permitted."""
-    from dra_operator.pods.known_workloads import KNOWN_WORKLOADS
+    from dra_operator.pods.workloads import KNOWN_WORKLOADS
 
     found: list[Body] = []
     between = [each for each in KNOWN_WORKLOADS.values() if each.kind in known.between]

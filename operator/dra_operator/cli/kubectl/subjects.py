@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from dra_operator.api.text import age, shown
-from dra_operator.cli.kubectl.completion import complete_subjects
-from dra_operator.cli.kubectl.options import option
+from dra_operator.cli.kubectl.options import complete_subjects, option
 
 if TYPE_CHECKING:
     from dra_operator.cli.kubectl.answering import Question
-    from dra_operator.pods.known_workloads import KnownWorkload
     from dra_operator.pods.objects import Manifest
+    from dra_operator.pods.workloads import KnownWorkload
     from dra_operator.questions.state import ClusterState
 
 KINDS: Final = {
@@ -93,7 +92,7 @@ def is_object(text: str) -> bool:
 
 def find_workload_name(text: str, namespace: str) -> "tuple[KnownWorkload, str, str] | None":
     """Return the kind, namespace and name of a workload that `KIND/NAME` names, or None for anything else."""
-    from dra_operator.pods.known_workloads import find_named
+    from dra_operator.pods.workloads import find_named
 
     word, slash, name = text.partition("/")
     if not slash or not name or word.partition(".")[0].lower() in KINDS or Path(text).is_file():

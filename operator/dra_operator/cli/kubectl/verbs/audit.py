@@ -9,12 +9,12 @@ from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, 
 from dra_operator.cli.kubectl.options import NAME, SARIF, option
 from dra_operator.cli.kubectl.subjects import kubectl_name
 from dra_operator.cli.kubectl.tables import Style, count, wrapped
-from dra_operator.questions.partial import AUDIT, KindsRead
+from dra_operator.questions.answers import AUDIT, KindsRead
 
 if TYPE_CHECKING:
     from dra_operator.cli.kubectl.sarif import SarifResult
+    from dra_operator.questions.answers import Sort
     from dra_operator.questions.audit import AuditReport, Finding
-    from dra_operator.questions.partial import Sort
 
 _KINDS: Final = dict.fromkeys(kind for kinds in AUDIT.values() for kind in kinds)
 DEMAND = Demand.for_question(
@@ -46,8 +46,8 @@ def app(question: Question, *, sorts: tuple[str, ...]) -> Answer:
     """
     from dataclasses import replace
 
+    from dra_operator.questions.answers import Sort
     from dra_operator.questions.audit import audit
-    from dra_operator.questions.partial import Sort
 
     if unknown := sorted({*sorts} - {*Sort}):
         raise click.ClickException(f"there is no sort {', '.join(unknown)}: there are {', '.join(Sort)}")

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dra_operator.cli.kubectl.answering import Answer, Demand, Question, verb
-from dra_operator.cli.kubectl.completion import complete_names
-from dra_operator.cli.kubectl.options import option
+from dra_operator.cli.kubectl.options import complete_names, option
 from dra_operator.cli.kubectl.subjects import age_at, hint_at, labels_test
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, count, listing, names_cell
 

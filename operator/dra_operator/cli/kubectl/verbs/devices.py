@@ -13,8 +13,7 @@ from dra_operator.cli.kubectl.answering import (
     partial_lines,
     verb,
 )
-from dra_operator.cli.kubectl.completion import complete_names
-from dra_operator.cli.kubectl.options import option
+from dra_operator.cli.kubectl.options import complete_names, option
 from dra_operator.cli.kubectl.subjects import (
     no_device_line,
     nodes_with_labels,
@@ -22,7 +21,7 @@ from dra_operator.cli.kubectl.subjects import (
     value_option,
 )
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, count, listing, names_cell
-from dra_operator.questions.partial import USAGE
+from dra_operator.questions.answers import USAGE
 
 if TYPE_CHECKING:
     from dra_operator.questions.device_table import DeviceItem, DeviceList

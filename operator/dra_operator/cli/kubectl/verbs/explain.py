@@ -1,6 +1,6 @@
 """`kubectl dra explain`: why a claim or pod waits, request by request, and the smallest change that would help."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,9 +17,7 @@ from dra_operator.cli.kubectl.answering import (
     partial_lines,
     verb,
 )
-from dra_operator.cli.kubectl.completion import complete_subjects
-from dra_operator.cli.kubectl.gangs import gang_lines, gangs_lines
-from dra_operator.cli.kubectl.options import option
+from dra_operator.cli.kubectl.options import complete_subjects, option
 from dra_operator.cli.kubectl.subjects import (
     COPIED,
     find_name,
@@ -46,7 +44,7 @@ from dra_operator.cli.kubectl.tables import (
     table,
     wrapped,
 )
-from dra_operator.questions.partial import DECISION
+from dra_operator.questions.answers import DECISION
 
 if TYPE_CHECKING:
     from dra_operator.pods.objects import Manifest
@@ -55,6 +53,74 @@ if TYPE_CHECKING:
     from dra_operator.questions.origin import AllocationOrigin
     from dra_operator.questions.state import ClusterState
     from dra_operator.questions.workload_pods import EqualPods, WorkloadAnswer
+
+
+# --- How `kubectl dra` prints what becomes of a gang.
+
+
+_STATES: Final = {"fits": "fits", "runs": "runs", "waits": "does not fit", "undecided": "is not decided"}
+
+
+def gangs_lines(style: Style, reports: "Sequence[GangAnswer]") -> Iterator[str]:
+    """Yield the lines about gangs: of several the first that does not fit in full, and of the others one line."""
+    waiting = [each for each in reports if each.state in ("waits", "undecided")]
+    whole = reports[0] if len(reports) == 1 else next(iter(waiting), None)
+    for each in reports:
+        if each is not whole:
+            yield from _gang_headline(style, each)
+    if whole is not None:
+        yield from [""] if len(reports) > 1 else ()
+        yield from gang_lines(style, whole)
+
+
+def _gang_headline(style: Style, report: "GangAnswer") -> Iterator[str]:
+    number = f"{report.fitting:,} of {count(report.size, 'pod')} fit together"
+    least = "" if report.at_least == report.size else f", at least {report.at_least:,} have to"
+    value = f", all with {report.value}" if report.value else ""
+    yield from wrapped(f"{report.subject} {_STATES[report.state]}: {number}{value}{least}", style)
+
+
+def gang_lines(style: Style, report: "GangAnswer") -> Iterator[str]:
+    """Yield the lines about a gang: how many of its pods fit, where, and what the next one lacks."""
+    yield from _gang_headline(style, report)
+    if report.pods:
+        columns = (
+            Column("POD", lambda each: each.name),
+            Column("NODE", lambda each: each.node),
+            Column("STATE", lambda each: "bound" if each.is_bound else "fits"),
+            Column(
+                "DEVICES",
+                lambda each: ", ".join(f"{item.pool}/{item.device}" for item in each.devices) or "-",
+                is_cut=True,
+            ),
+        )
+        yield ""
+        yield from listing(columns, report.pods, style)
+    if report.scheduler:
+        yield ""
+        yield from wrapped(report.scheduler, style)
+    if report.message:
+        name = f"{report.failing} does not fit beside them: {report.reason}: " if report.failing else ""
+        yield ""
+        yield from sentence(f"{name}{report.message}", style)
+    if report.values:
+        yield ""
+        values = (
+            Column("VALUE", lambda each: each.value),
+            Column("FIT", lambda each: "?" if each.fitting is None else str(each.fitting), is_number=True),
+        )
+        yield from listing(values, report.values, style)
+    if report.changes:
+        yield ""
+        yield "it would fit if"
+        for change in report.changes:
+            yield f"  - {change.text}"
+    if report.searched:
+        yield report.searched
+
+
+# --- The verb.
+
 
 DEMAND = Demand.for_question(DECISION, required=("ResourceClaim",), engine="dra_operator.questions.explain")
 _COLUMNS: Final = (Column("DEVICES", is_number=True), Column("", is_cut=True), Column("BECAUSE", is_cut=True))
@@ -160,7 +226,7 @@ def _hints(report: "ExplainAnswer") -> list[str]:
 
 def _has_several(manifests: "Sequence[Manifest]") -> bool:
     """Return whether objects of a file are the pods of a workload, or several pods."""
-    from dra_operator.pods.known_workloads import find_known
+    from dra_operator.pods.workloads import find_known
 
     pods = [each for each in manifests if each.body.get("kind") == "Pod"]
     return len(pods) > 1 or any(find_known(each.body) is not None for each in manifests)

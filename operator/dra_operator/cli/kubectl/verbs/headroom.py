@@ -6,7 +6,7 @@ from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, 
 from dra_operator.cli.kubectl.options import WIDE, option
 from dra_operator.cli.kubectl.subjects import copied, remove, resolve_subject, without_option
 from dra_operator.cli.kubectl.tables import Column, count, listing, names_cell, sentence, wrapped
-from dra_operator.questions.partial import DECISION
+from dra_operator.questions.answers import DECISION
 
 if TYPE_CHECKING:
     from dra_operator.questions.headroom import HeadroomAnswer

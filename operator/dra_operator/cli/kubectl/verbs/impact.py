@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, partial_lines, verb
-from dra_operator.cli.kubectl.completion import complete_subjects
-from dra_operator.cli.kubectl.options import NAMESPACE_OF_CLAIMS
+from dra_operator.cli.kubectl.options import NAMESPACE_OF_CLAIMS, complete_subjects
 from dra_operator.cli.kubectl.requests import ReadingError
 from dra_operator.cli.kubectl.subjects import KINDS
 from dra_operator.cli.kubectl.tables import (
@@ -23,7 +22,7 @@ from dra_operator.cli.kubectl.tables import (
     sentence,
     wrapped,
 )
-from dra_operator.questions.partial import DECISION, IMPACT, KindsRead
+from dra_operator.questions.answers import DECISION, IMPACT, KindsRead
 
 if TYPE_CHECKING:
     from dra_operator.questions.impact import ClaimImpact, ImpactReport

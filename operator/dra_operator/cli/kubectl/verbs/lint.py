@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, partial_lines, verb
-from dra_operator.cli.kubectl.completion import complete_subjects
-from dra_operator.cli.kubectl.options import NAME, SARIF, WIDE
+from dra_operator.cli.kubectl.options import NAME, SARIF, WIDE, complete_subjects
 from dra_operator.cli.kubectl.subjects import kubectl_name, parse_subject
 from dra_operator.cli.kubectl.tables import Column, count, listing, wrapped
-from dra_operator.questions.partial import LINT
+from dra_operator.questions.answers import LINT
 
 if TYPE_CHECKING:
     from dra_operator.cli.kubectl.sarif import SarifResult

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dra_operator.cli.kubectl.answering import CANNOT_SAY, refusing, say
-from dra_operator.cli.kubectl.completion import complete_contexts
-from dra_operator.cli.kubectl.history import open_record, read_span
-from dra_operator.cli.kubectl.options import option
+from dra_operator.cli.kubectl.options import complete_contexts, option
+from dra_operator.cli.kubectl.source import open_record, read_span
 
 if TYPE_CHECKING:
     from dra_operator.cluster.credentials import Access

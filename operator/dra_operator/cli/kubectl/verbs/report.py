@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dra_operator.cli.kubectl.answering import YES, Answer, refusing, say, show
-from dra_operator.cli.kubectl.history import read_record, read_span, read_time
 from dra_operator.cli.kubectl.options import JSON, YAML, Options, option, use_colours
 from dra_operator.cli.kubectl.requests import ReadingError
+from dra_operator.cli.kubectl.source import read_record, read_span, read_time
 from dra_operator.cli.kubectl.tables import Column, listing, terminal_style
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dra_operator.api.kinds import POLICIES
 from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, partial_lines, verb
 from dra_operator.cli.kubectl.subjects import age_at
 from dra_operator.cli.kubectl.tables import Column, count, listing, wrapped
-from dra_operator.questions.partial import DECISION, STATUS
+from dra_operator.questions.answers import DECISION, STATUS
 
 if TYPE_CHECKING:
     from dra_operator.questions.status import PolicyStatus, StatusReport

@@ -14,11 +14,10 @@ from dra_operator.cli.kubectl.answering import (
     partial_lines,
     verb,
 )
-from dra_operator.cli.kubectl.completion import complete_names
-from dra_operator.cli.kubectl.options import NAMESPACE_OF_CLAIMS, option
+from dra_operator.cli.kubectl.options import NAMESPACE_OF_CLAIMS, complete_names, option
 from dra_operator.cli.kubectl.subjects import kubectl_name, no_device_line, nodes_with_labels, not_free
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, listing
-from dra_operator.questions.partial import USAGE
+from dra_operator.questions.answers import USAGE
 
 if TYPE_CHECKING:
     from dra_operator.questions.usage import UsageReport, UsageRow

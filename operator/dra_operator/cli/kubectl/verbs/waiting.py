@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, partial_lines, verb
 from dra_operator.cli.kubectl.subjects import age_at, kubectl_name
 from dra_operator.cli.kubectl.tables import Column, listing, names_cell
-from dra_operator.questions.partial import DECISION
+from dra_operator.questions.answers import DECISION
 
 if TYPE_CHECKING:
     from dra_operator.questions.waiting import WaitingItem

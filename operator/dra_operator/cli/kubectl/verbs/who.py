@@ -15,11 +15,10 @@ from dra_operator.cli.kubectl.answering import (
     partial_lines,
     verb,
 )
-from dra_operator.cli.kubectl.completion import complete_subjects
-from dra_operator.cli.kubectl.options import option
+from dra_operator.cli.kubectl.options import complete_subjects, option
 from dra_operator.cli.kubectl.subjects import KINDS, find_name, full_name, parse_subject, value_option
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, count, listing, names_cell
-from dra_operator.questions.partial import HOLDERS
+from dra_operator.questions.answers import HOLDERS
 
 if TYPE_CHECKING:
     from dra_operator.questions.device_table import HolderQuery
@@ -135,7 +134,7 @@ def _subject(question: Question, text: str, driver: str) -> "HolderQuery":
 def _past(question: Question, query: "HolderQuery", since: str) -> Answer:
     """Return who held devices over time, by the record."""
     from dra_operator.cli.kubectl.answering import NO, YES
-    from dra_operator.cli.kubectl.history import read_record, read_time
+    from dra_operator.cli.kubectl.source import read_record, read_time
 
     options = question.options
     if not options.history:

@@ -1,6 +1,6 @@
 """Who wrote the status of a claim: what is kept of managed fields says the same as all of them."""
 
-from dra_operator.questions.managers import StatusWrite, find_status_writes, trim_managed_fields
+from dra_operator.api.managed_fields import StatusWrite, find_status_writes, trim_managed_fields
 
 FIELDS = [
     {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:devices": {}}}},
