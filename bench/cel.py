@@ -37,8 +37,9 @@ from pydantic import TypeAdapter
 from conformance.program import VERSIONS, UnavailableError, find_or_build
 from dra_operator.api.types import Device
 from dra_operator.api.versions import RELEASED
-from dra_operator.cel import Environment, PreparedDevice, prepare_device
+from dra_operator.cel.device import PreparedDevice, prepare_device
 from dra_operator.cel.program import selector
+from dra_operator.cel.types.environment import Environment
 
 first = itemgetter(0)
 DRIVER = "gpu.example.com"

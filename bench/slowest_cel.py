@@ -23,9 +23,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 
-from dra_operator.cel import CelError, compile_program
 from dra_operator.cel.device import PreparedDevice
-from dra_operator.cel.program import Program
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import Program, compile_program
 from dra_operator.cel.types.environment import Overload, functions
 
 LONGEST = 2.5

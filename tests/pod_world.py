@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import factories
-from dra_operator.allocator import Allocator
+from dra_operator.allocator.allocator import Allocator
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
 from dra_operator.explain import Explainer

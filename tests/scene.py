@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Allocated, Allocator, Decision, Explanation, Features, Limits, SearchMode
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Allocated, Decision, Explanation
+from dra_operator.allocator.search.chain import SearchMode
 from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.explain import Explainer
-from dra_operator.inventory import Inventory
+from dra_operator.inventory import Features, Inventory
 from dra_operator.ledger import Ledger
 
 DRIVER = "gpu.example.com"

@@ -7,12 +7,8 @@ from unittest.mock import patch
 
 import pytest
 
-from dra_operator.allocator import (
-    Allocated,
-    Decision,
-    SearchMode,
-)
-from dra_operator.allocator.search.chain import SearchChain
+from dra_operator.allocator.decision import Allocated, Decision
+from dra_operator.allocator.search.chain import SearchChain, SearchMode
 from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim

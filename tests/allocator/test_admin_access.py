@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Failed, Reason, Unsatisfied
+from dra_operator.allocator.decision import Failed, Unsatisfied
+from dra_operator.allocator.reasons import Reason
 
 LABEL = "resource.kubernetes.io/admin-access"
 

@@ -9,7 +9,7 @@ import pytest
 
 from conformance.replay import outcome
 from conformance.scenarios import difference, is_equal, load
-from dra_operator.allocator import SearchMode
+from dra_operator.allocator.search.chain import SearchMode
 from recordings import recorded, recording_of
 
 SHARDS = 8

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Allocated, Failed, Reason
+from dra_operator.allocator.decision import Allocated, Failed
 from dra_operator.allocator.extended import classes_by_resource
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.read import read_object
 
 

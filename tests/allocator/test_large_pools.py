@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator import SearchMode
+from dra_operator.allocator.search.chain import SearchMode
 
 DRIVER = "gpu.example.com"
 SLICES = 5

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Allocator, SearchMode
+from dra_operator.allocator.allocator import Allocator
 from dra_operator.allocator.search import chain
+from dra_operator.allocator.search.chain import SearchMode
 
 DRIVER = "gpu.example.com"
 KIND = f'device.attributes["{DRIVER}"].kind == "{{}}"'

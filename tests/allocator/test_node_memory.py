@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Allocated, Allocator, SearchMode, Unsatisfied
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.decision import Allocated, Unsatisfied
+from dra_operator.allocator.search.chain import SearchMode
 
 NIC = "nic.example.com"
 KIND = 'device.attributes["gpu.example.com"].kind == "x"'

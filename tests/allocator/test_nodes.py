@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Allocated, Failed, Limits, SearchMode, Unsatisfied
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Allocated, Failed, Unsatisfied
+from dra_operator.allocator.search.chain import SearchMode
 from dra_operator.api.read import read_object
 
 

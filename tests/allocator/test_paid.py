@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Unsatisfied
+from dra_operator.allocator.decision import Unsatisfied
 
 GPU = "gpu.example.com"
 

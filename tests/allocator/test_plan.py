@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import AdminAccess, Allocator
+from dra_operator.allocator.allocator import AdminAccess, Allocator
 from dra_operator.allocator.decision import FatalError
 from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object

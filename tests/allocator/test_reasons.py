@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from dra_operator.allocator import Reason
+from dra_operator.allocator.reasons import Reason
 
 
 def test_the_page_lists_exactly_the_reasons_there_are(repository: Path) -> None:

@@ -7,7 +7,7 @@ from dra_operator.allocator.search import chain
 from dra_operator.allocator.search.chain import HardestFirst
 from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
 from dra_operator.allocator.self_check import ANSWERS, SCENARIO, SelfCheckError, run_self_check
-from dra_operator.cel import CelError
+from dra_operator.cel.errors import CelError
 from dra_operator.inventory import Inventory
 
 

@@ -14,7 +14,7 @@ from workloads import SHAPES, names, workload, write
 
 from conformance.replay import decide_one_by_one
 from conformance.scenarios import load
-from dra_operator.allocator import Allocated
+from dra_operator.allocator.decision import Allocated
 
 SMALL = [f"{shape}-{2 if shape.startswith('hard') else 12}" for shape in SHAPES]
 

@@ -7,12 +7,14 @@ import pytest
 from pydantic import TypeAdapter
 
 from dra_operator.api.types import Device
-from dra_operator.cel import STORED, Environment, PreparedDevice, compile_program, prepare_device
+from dra_operator.cel.device import PreparedDevice, prepare_device
+from dra_operator.cel.program import compile_program
 from dra_operator.cel.run.meter import Meter
 from dra_operator.cel.run.planner import plan
 from dra_operator.cel.syntax.parser import parse
 from dra_operator.cel.types.checker import Checked
 from dra_operator.cel.types.checker import check as check_tree
+from dra_operator.cel.types.environment import STORED, Environment
 
 WIRE = {
     "name": "gpu-0",

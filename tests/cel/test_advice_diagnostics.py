@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.cel import CelError, compile_selector
 from dra_operator.cel.advice import ADVICE, caret, columns, describe, place_of, printable
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_selector
 
 
 def error_of(text, device=None) -> CelError:

@@ -2,8 +2,10 @@
 
 import pytest
 
-from dra_operator.cel import STORED, CelError, Environment, compile_program
 from dra_operator.cel.advice import advise
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_program
+from dra_operator.cel.types.environment import STORED, Environment
 
 STRING = "a string is not closed, or has an escape that CEL does not know"
 

@@ -2,9 +2,11 @@
 
 import pytest
 
-from dra_operator.cel import STORED, CelError, Environment, compile_selector
 from dra_operator.cel.advice import advise
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_selector
 from dra_operator.cel.syntax.macros import _MACROS
+from dra_operator.cel.types.environment import STORED, Environment
 
 Q = "device.capacity['d'].memory"
 

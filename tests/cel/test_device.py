@@ -4,8 +4,9 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from dra_operator.api.quantity import Quantity, parse_quantity
-from dra_operator.cel import CelError, compile_selector
 from dra_operator.cel.device import prepare_amount
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_selector
 
 
 def test_a_version_that_is_none_makes_the_device_unreadable(make_device):

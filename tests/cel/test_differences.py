@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from conformance.cases import outcome
-from dra_operator.cel import CelError, compile_program, compile_selector
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_program, compile_selector
 
 LIMIT = "operation cancelled: actual cost limit exceeded"
 DOUBLED_TEXT = "cel.bind(a, 'abcdefghij', " + "cel.bind(a, a + a, " * 15 + "a.size()" + ")" * 16

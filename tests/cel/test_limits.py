@@ -4,7 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.cel import CelError, compile_selector
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_selector
 
 DEEP = [
     "!" * 5001 + "true",

@@ -8,8 +8,10 @@ import pytest
 
 from celfuzz.judge import metered
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.cel import STORED, CelError, compile_derived_attribute, compile_selector
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_derived_attribute, compile_selector
 from dra_operator.cel.program import selector as compiled
+from dra_operator.cel.types.environment import STORED
 
 DRA = "device.attributes['dra.example.com']"
 

@@ -17,18 +17,18 @@ from celfuzz.pace import Pace
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.semver import Semver
 from dra_operator.api.types import Device
-from dra_operator.cel import (
-    STORED,
-    CelError,
-    Environment,
-    PreparedDevice,
+from dra_operator.cel.device import PreparedDevice, prepare_device
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import (
+    Program,
+    as_attribute,
+    as_bool,
     compile_derived_attribute,
     compile_program,
     compile_selector,
-    prepare_device,
 )
-from dra_operator.cel.program import Program, as_attribute, as_bool
 from dra_operator.cel.run.meter import COST_LIMIT, Meter
+from dra_operator.cel.types.environment import STORED, Environment
 from dra_operator.cel.values import CelMap, Optional_
 
 LONGEST = 0.1

@@ -10,7 +10,7 @@ import time
 
 from changefuzz.brute_force import find_differences
 from changefuzz.cluster import make_case
-from dra_operator.allocator import Allocated
+from dra_operator.allocator.decision import Allocated
 from dra_operator.pods.edits import Kind
 from dra_operator.pods.smallest_change import find_smallest_changes
 from fuzz_command import Counts, run

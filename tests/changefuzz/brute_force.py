@@ -14,7 +14,9 @@ from itertools import combinations
 from typing import Any
 
 from changefuzz.cluster import Body, Case, Key, build_allocator, read
-from dra_operator.allocator import Allocated, Allocator, SearchMode
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.decision import Allocated
+from dra_operator.allocator.search.chain import SearchMode
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 from dra_operator.pods.smallest_change import SmallestChanges

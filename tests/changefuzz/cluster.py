@@ -6,7 +6,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from dra_operator.allocator import Allocator, Limits, SearchMode
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.search.chain import SearchMode
 from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim

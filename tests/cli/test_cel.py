@@ -8,7 +8,9 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.cel import CelError, Environment, compile_program
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_program
+from dra_operator.cel.types.environment import Environment
 from dra_operator.cli.cel import app, coloured, plain, refusal, verdict
 
 SLICE = """

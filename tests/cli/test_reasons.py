@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import factories
-from dra_operator.allocator import Reason
+from dra_operator.allocator.reasons import Reason
 from dra_operator.questions import state
 from simulation import V1
 

@@ -21,7 +21,7 @@ from conformance.cases import outcome as cel_outcome
 from conformance.ranges import DIVISION, NOTHING, Order, upstreams_arithmetic
 from conformance.replay import outcome
 from conformance.scenarios import difference, is_equal, load, shared_and_not_shareable, state_as_claim
-from dra_operator.allocator import SearchMode
+from dra_operator.allocator.search.chain import SearchMode
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.read import read_object
 from dra_operator.api.versions import RELEASED

@@ -22,10 +22,13 @@ import orjson
 
 from conformance.files import end
 from conformance.scenarios import Scenario, difference, is_equal, load, read_row
-from dra_operator.allocator import Allocated, Allocator, Decision, Failed, SearchMode
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.decision import Allocated, Decision, Failed
+from dra_operator.allocator.search.chain import SearchMode
 from dra_operator.api.types import DeviceSelector, ResourceClaim
 from dra_operator.api.write import allocation_to_wire
-from dra_operator.cel import CelError, compile_derived_attribute
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_derived_attribute
 from dra_operator.cli.output import FILE, opened, refusing
 
 _TIMED_COLLECTION, _READING_COLLECTION = 20_000, 500_000

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import orjson
 
-from dra_operator.allocator import AdminAccess, Allocator, Features, Limits
+from dra_operator.allocator.allocator import AdminAccess, Allocator
+from dra_operator.allocator.budget import Limits
 from dra_operator.api import types
 from dra_operator.api.convert import apply_defaults
 from dra_operator.api.core import Metadata
@@ -19,7 +20,7 @@ from dra_operator.api.quantity import NANO, parse_quantity
 from dra_operator.api.read import read_object
 from dra_operator.api.text import shown
 from dra_operator.api.versions import RELEASED, RULES
-from dra_operator.inventory import Inventory
+from dra_operator.inventory import Features, Inventory
 from dra_operator.ledger import Ledger
 from dra_operator.questions.documents import TOO_DEEP
 

@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 
 from cluster import node
-from dra_operator.allocator import Allocated, Explanation, Failed, Reason, Unsatisfied
+from dra_operator.allocator.decision import Allocated, Explanation, Failed, Unsatisfied
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import NodeSelector
 from dra_operator.api.read import read_object
 from dra_operator.api.types import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult

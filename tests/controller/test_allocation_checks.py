@@ -5,7 +5,7 @@ from cycle_bench import event_reasons, fits, said_by, writes
 from table import said
 
 from cluster import CLASS, FINALIZER, allocation, claim, node, resource_slice
-from dra_operator.allocator import Allocated
+from dra_operator.allocator.decision import Allocated
 from dra_operator.api.names import BROKEN_ANNOTATION
 from dra_operator.api.types import (
     AllocationResult,

@@ -5,7 +5,8 @@ from cycle_bench import FITS, KEY, event_reasons, writes
 from structlog.testing import capture_logs
 
 from cluster import FINALIZER, claim
-from dra_operator.allocator import Failed, Reason
+from dra_operator.allocator.decision import Failed
+from dra_operator.allocator.reasons import Reason
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import Stored
 from dra_operator.controller import cycle as module

@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from cluster import CLASS, claim, node, resource_slice
-from dra_operator.allocator import Allocator
+from dra_operator.allocator.allocator import Allocator
 from dra_operator.cluster.delivery import Delivery
 from dra_operator.cluster.events import EventRecorder
 from dra_operator.cluster.faults import Defect

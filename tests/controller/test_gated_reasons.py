@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dra_operator.allocator import Failed, Reason
+from dra_operator.allocator.decision import Failed
+from dra_operator.allocator.reasons import Reason
 from dra_operator.controller.facts import PendingReason
 from dra_operator.controller.waiting_pods import PodReasons
 from dra_operator.pods.pod_decision import PodDecider

@@ -8,7 +8,7 @@ import pytest
 from cycle_bench import said_by
 
 from cluster import CLASS, claim, node, resource_slice
-from dra_operator.allocator import Allocator
+from dra_operator.allocator.allocator import Allocator
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import Denied, Stale, Stored, Write
 from dra_operator.controller.claims import PodUse

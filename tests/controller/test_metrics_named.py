@@ -9,8 +9,8 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from dra_operator.allocator import Reason
 from dra_operator.allocator.decision import Decision
+from dra_operator.allocator.reasons import Reason
 from dra_operator.cluster.events import OUTCOMES
 from dra_operator.cluster.reflector import Counters
 from dra_operator.cluster.writes import WriteKind, WriteOutcome

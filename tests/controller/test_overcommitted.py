@@ -7,7 +7,7 @@ from cycle_bench import event_reasons, writes
 from table import DRIVER, USER, Table, has, said, slices
 
 from cluster import CLASS, claim, node
-from dra_operator.allocator import Allocated
+from dra_operator.allocator.decision import Allocated
 from dra_operator.api.types import (
     AllocationResult,
     DeviceAllocationResult,

@@ -7,8 +7,9 @@ from cycle_bench import FITS, Unsatisfied, event_reasons, said_by, writes
 from cycle_bench import KEY as CLAIM_KEY
 
 from cluster import FINALIZER, PENDING, allocation, claim
-from dra_operator.allocator import Failed, Limits, Reason
-from dra_operator.allocator.decision import PreemptedError
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Failed, PreemptedError
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.names import PENDING_ANNOTATION
 from dra_operator.api.read import read_object
 from dra_operator.cluster.writes import Denied, Stored

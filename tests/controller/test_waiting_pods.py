@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cycle_bench import said_by, writes
 
-from dra_operator.allocator import Allocator, Decider
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.decision import Decider
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import Stale, Stored
 from dra_operator.controller.claims import pod_use

@@ -6,7 +6,8 @@ import pytest
 from cycle_bench import writes
 
 from cluster import allocation, claim, node
-from dra_operator.allocator import Failed, Reason
+from dra_operator.allocator.decision import Failed
+from dra_operator.allocator.reasons import Reason
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import Stored
 from dra_operator.controller.claims import PodUse

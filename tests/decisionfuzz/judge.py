@@ -5,7 +5,8 @@ import time
 
 from decisionfuzz.brute_force import find_fault, find_first_node
 from decisionfuzz.world import World
-from dra_operator.allocator import Allocator, Reason
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim

@@ -11,7 +11,10 @@ import pytest
 from dra_operator.allocator.budget import unlimited
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.api.read import read_object
-from dra_operator.cel import STORED, CelError, compile_selector, prepare_device
+from dra_operator.cel.device import prepare_device
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_selector
+from dra_operator.cel.types.environment import STORED
 from dra_operator.explain import comparison
 from dra_operator.inventory.slices import Columns, Slice, read_slice
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Reason
+from dra_operator.allocator.reasons import Reason
 
 COMPUTED = 'device.attributes[device.driver].m == "x"'
 PARTS = (

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Failed, Reason, Unsatisfied
+from dra_operator.allocator.decision import Failed, Unsatisfied
+from dra_operator.allocator.reasons import Reason
 
 MEMORY = 'device.capacity["gpu.example.com"].memory.compareTo(quantity("80Gi")) >= 0'
 MODEL = "gpu.example.com/model"

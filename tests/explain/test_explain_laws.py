@@ -6,11 +6,14 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Allocated, Allocator, Explanation, Features, Limits, Reason
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Allocated, Explanation
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.explain import Explainer
-from dra_operator.inventory import Inventory
+from dra_operator.inventory import Features, Inventory
 from dra_operator.ledger import Ledger
 
 NODES = ("n1", "n2")

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Allocated, Failed, Reason
+from dra_operator.allocator.decision import Allocated, Failed
+from dra_operator.allocator.reasons import Reason
 
 MIG = 'device.driver == "mig"'
 

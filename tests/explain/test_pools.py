@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Allocated, Allocator, Explanation, Reason, Unsatisfied
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.decision import Allocated, Explanation, Unsatisfied
+from dra_operator.allocator.reasons import Reason
 from dra_operator.explain import Explainer
 from dra_operator.explain.stages import published_slices
 

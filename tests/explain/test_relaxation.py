@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Reason, Unsatisfied
-from dra_operator.allocator.decision import PreemptedError
+from dra_operator.allocator.decision import PreemptedError, Unsatisfied
+from dra_operator.allocator.reasons import Reason
 
 DRIVER = "gpu.example.com"
 NEVER = "; it would not fit even if no device were in use or tainted"

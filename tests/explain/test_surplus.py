@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Allocated, Reason
+from dra_operator.allocator.decision import Allocated
+from dra_operator.allocator.reasons import Reason
 
 PutSlice = Callable[..., None]
 TOO_MANY = "too many slices of generation 1 (2 where 1 is announced)"

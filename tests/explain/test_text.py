@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Reason
+from dra_operator.allocator.reasons import Reason
 from dra_operator.explain.sentence import holders_text
 
 NAMES = [f"request-with-a-long-name-number-{number}" for number in range(32)]

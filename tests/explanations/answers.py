@@ -4,13 +4,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from dra_operator.allocator import AdminAccess, Allocator, Decider, Features, Limits
+from dra_operator.allocator.allocator import AdminAccess, Allocator
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Decider
 from dra_operator.api.convert import apply_defaults
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
 from dra_operator.explain import CLASS, DeviceCounts, Explainer
 from dra_operator.explain.stages import Stage
-from dra_operator.inventory import Inventory
+from dra_operator.inventory import Features, Inventory
 from dra_operator.ledger import Ledger
 
 Wire = dict[str, Any]

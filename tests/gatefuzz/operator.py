@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from dra_operator.allocator import Allocator, Decider
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.decision import Decider
 from dra_operator.cluster.reflector import Delta
 from dra_operator.cluster.writes import Stale, Stored, Write, WriteOutcome
 from dra_operator.controller.claims import ClaimScope, pod_use

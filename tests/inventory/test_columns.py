@@ -5,7 +5,7 @@ import pytest
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
-from dra_operator.cel import CelError
+from dra_operator.cel.errors import CelError
 from dra_operator.inventory.slices import Columns
 
 

@@ -1,6 +1,6 @@
 """What the kinds know of a cluster."""
 
-from dra_operator.allocator import Allocator
+from dra_operator.allocator.allocator import Allocator
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.kinds.world import State

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Reason
+from dra_operator.allocator.reasons import Reason
 from pod_world import (
     PodWorld,
     allocation,

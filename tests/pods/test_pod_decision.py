@@ -2,7 +2,8 @@
 
 import pytest
 
-from dra_operator.allocator import Failed, Limits
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Failed
 from dra_operator.allocator.search.chain import SearchMode
 from dra_operator.api.read import read_object
 from dra_operator.pods.node_fit import read_requirements

@@ -4,7 +4,7 @@ import pytest
 
 from changefuzz import find_differences, make_case
 from changefuzz.cluster import DRIVER, Case
-from dra_operator.allocator import Allocated
+from dra_operator.allocator.decision import Allocated
 from dra_operator.pods.edits import Kind
 from dra_operator.pods.smallest_change import Effort, find_smallest_changes
 

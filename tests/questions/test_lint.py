@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 
 import naive_lint
-from dra_operator.allocator import Decider
+from dra_operator.allocator.decision import Decider
 from dra_operator.questions.answers import UNFINISHED, Conclusion
 from dra_operator.questions.cluster import Cluster
 from dra_operator.questions.lint import find_lintable, lint_objects

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dra_operator import Cluster, Conclusion, QuestionError
-from dra_operator.allocator import Limits, SearchMode
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.search.chain import SearchMode
 from questionfuzz.unread import KINDS, QUESTIONS, find_unsound, make_whole_world
 from small_cluster import CLASS, cluster, devices, node, template
 

@@ -6,7 +6,7 @@ import pytest
 
 import clean_worlds as worlds
 import world_faults as faults
-from dra_operator.allocator import Decider
+from dra_operator.allocator.decision import Decider
 from dra_operator.api.quantity import NANO, parse_quantity
 from dra_operator.questions.answers import UNFINISHED, Conclusion
 from dra_operator.questions.cluster import Cluster

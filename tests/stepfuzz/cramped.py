@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from dra_operator.allocator import (
-    Allocator,
-)
+from dra_operator.allocator.allocator import Allocator
 from dra_operator.allocator.matching import candidates, capacity, derived, equivalence, groups, selectors
 from dra_operator.inventory import nodes, views
 from dra_operator.ledger import allocated_state, availability

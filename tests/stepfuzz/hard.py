@@ -14,16 +14,12 @@ from random import Random
 from typing import Any, ClassVar
 from unittest.mock import patch
 
-from dra_operator.allocator import (
-    AdminAccess,
-    Allocator,
-    Decision,
-    Features,
-    Limits,
-    SearchMode,
-)
+from dra_operator.allocator.allocator import AdminAccess, Allocator
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Decision
 from dra_operator.allocator.search import chain
-from dra_operator.inventory import Inventory
+from dra_operator.allocator.search.chain import SearchMode
+from dra_operator.inventory import Features, Inventory
 from dra_operator.ledger import Ledger
 from stepfuzz.content import Body, read, sometimes
 from stepfuzz.world import gave_up

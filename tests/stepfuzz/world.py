@@ -8,24 +8,16 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from dra_operator.allocator import (
-    AdminAccess,
-    Allocated,
-    Allocator,
-    Decision,
-    Explanation,
-    Failed,
-    Features,
-    Limits,
-    Reason,
-    SearchMode,
-    Unsatisfied,
-)
+from dra_operator.allocator.allocator import AdminAccess, Allocator
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Allocated, Decision, Explanation, Failed, Unsatisfied
 from dra_operator.allocator.matching import selectors
+from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.search.chain import SearchMode
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.api.versions import FOLLOWED, RULES
 from dra_operator.explain import Explainer
-from dra_operator.inventory import Inventory
+from dra_operator.inventory import Features, Inventory
 from dra_operator.ledger import Ledger
 from stepfuzz.claims import a_claim, some_claims_of_a_kind
 from stepfuzz.content import (

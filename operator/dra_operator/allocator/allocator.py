@@ -32,7 +32,7 @@ from dra_operator.allocator.search.problem import Solution
 from dra_operator.api.names import ADMIN_ACCESS_LABEL, SPECIAL_CLAIM_ANNOTATION
 from dra_operator.api.types import ResourceClaim
 from dra_operator.api.versions import Rules
-from dra_operator.cel import Environment
+from dra_operator.cel.types.environment import Environment
 from dra_operator.inventory import ChangeSet, Features, Inventory, NodeView, Verdict, Views
 from dra_operator.ledger import Availability, Ledger
 

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import click
 
 from dra_operator.api.versions import RELEASED, VERSIONS, Version
-from dra_operator.cel import (
-    CelError,
-    Environment,
+from dra_operator.cel.device import prepare_device
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import (
     Program,
     Selector,
     compile_derived_attribute,
     compile_program,
     compile_selector,
-    prepare_device,
 )
 from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
+from dra_operator.cel.types.environment import Environment
 from dra_operator.cel.types.types import BOOL
 from dra_operator.cli.kubectl.options import use_colours
 from dra_operator.cli.output import FILE, NARROWEST, opened, refuse, refusing

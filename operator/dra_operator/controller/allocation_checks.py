@@ -12,8 +12,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from dra_operator.allocator import Reason
 from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.names import GROUP, OPT_OUT_LABEL
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import Subject

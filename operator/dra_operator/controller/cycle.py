@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeAlias
 
-from dra_operator.allocator import Allocated, Allocator, Decision, Failed, Reason
-from dra_operator.allocator.decision import PreemptedError, claim_key
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.decision import Allocated, Decision, Failed, PreemptedError, claim_key
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.names import BROKEN_ANNOTATION, PENDING_ANNOTATION
 from dra_operator.api.text import timestamp
 from dra_operator.api.types import AllocationResult, ResourceClaim

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from dra_operator.allocator import Decider, Explanation, Reason
+from dra_operator.allocator.decision import Decider, Explanation
 from dra_operator.allocator.extended import extended_resources
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.names import (
     ENDED_PHASES,
     GANG_ANNOTATION,

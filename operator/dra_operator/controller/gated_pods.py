@@ -12,8 +12,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Final, TypeAlias
 
-from dra_operator.allocator import Failed
-from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.decision import Failed, claim_key
 from dra_operator.allocator.extended import extended_resources
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult, ResourceClaim

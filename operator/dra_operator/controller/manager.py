@@ -15,7 +15,9 @@ from random import random
 from secrets import randbits
 from typing import Any, TypeAlias
 
-from dra_operator.allocator import Allocator, Decider, Limits
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Decider
 from dra_operator.api.kinds import KINDS, Kind
 from dra_operator.api.names import share_id
 from dra_operator.api.versions import RELEASED, RULES, VERSIONS, rules_of

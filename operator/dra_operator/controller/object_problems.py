@@ -9,7 +9,8 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from dra_operator.allocator import Allocated, Decider, Failed, Reason
+from dra_operator.allocator.decision import Allocated, Decider, Failed
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Metadata
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.api.types import ResourceClaim, ResourceClaimTemplate

@@ -12,7 +12,8 @@ from datetime import datetime
 from heapq import heappop, heappush
 from typing import Final
 
-from dra_operator.allocator import Failed, Reason
+from dra_operator.allocator.decision import Failed
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Pod
 from dra_operator.api.read import ObjectError
 from dra_operator.cluster.events import Subject

@@ -15,10 +15,11 @@ from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.api.attributes import AttributeValue, typed_text, value_text
 from dra_operator.api.text import quote
 from dra_operator.api.types import DeviceCapacity
-from dra_operator.cel import STORED, CelError
+from dra_operator.cel.errors import CelError
 from dra_operator.cel.syntax.nodes import Call, Expr, Ident, Select, children
 from dra_operator.cel.syntax.nodes import Literal as Constant
 from dra_operator.cel.syntax.parser import parse
+from dra_operator.cel.types.environment import STORED
 from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.slices import Column
 

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from dra_operator.allocator import Allocator, Decider, Limits
-from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.decision import (
     AbortedError,
     Allocated,
+    Decider,
     Decision,
     Explanation,
     Failed,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-from dra_operator.allocator import Allocator
+from dra_operator.allocator.allocator import Allocator
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.decision import AbortedError, FatalError
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan, with_requests

@@ -159,8 +159,9 @@ def describe_surplus(pool: Pool) -> str:
 
 def _class_problems(item: DeviceClass) -> Iterator[Problem]:
     # Who counts devices asks for no problems, and need not wait for the compiler.
-    from dra_operator.cel import CelError, compile_selector  # noqa: PLC0415
     from dra_operator.cel.advice import describe  # noqa: PLC0415
+    from dra_operator.cel.errors import CelError  # noqa: PLC0415
+    from dra_operator.cel.program import compile_selector  # noqa: PLC0415
 
     name = item.metadata.name
     for number, selector in enumerate(item.spec.selectors):

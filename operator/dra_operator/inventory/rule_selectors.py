@@ -19,7 +19,7 @@ from dra_operator.inventory.taints import names_device, touches
 
 if TYPE_CHECKING:
     # The compiler is imported for rules that have expressions, which are few.
-    from dra_operator.cel import Selector
+    from dra_operator.cel.program import Selector
 
 _SELECTORS: Final = "spec.deviceSelector.selectors"
 _CLASS: Final = "spec.deviceSelector.deviceClassName"
@@ -160,8 +160,8 @@ class RuleSelectors:
 
 
 def _compiled(selectors: tuple[DeviceSelector, ...], title: str = f"{_SELECTORS}[{{}}]") -> Iterator[_Source]:
-    from dra_operator.cel import compile_selector  # noqa: PLC0415
     from dra_operator.cel.advice import describe  # noqa: PLC0415
+    from dra_operator.cel.program import compile_selector  # noqa: PLC0415
 
     for number, selector in enumerate(selectors):
         place = title.format(number)

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Limits, Reason, Unsatisfied
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Allocated, Decider, Decision, Explanation, Unsatisfied
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Pod, PodResourceClaimStatus
 from dra_operator.api.names import GATE, POD_CLAIM_NAME
 from dra_operator.api.types import ResourceClaim, ResourceClaimSpec

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from dra_operator.allocator import Explanation, Reason
+from dra_operator.allocator.decision import Explanation
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import (
     OwnerReference,
     Pod,

@@ -10,18 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from dra_operator.allocator import (
-    Allocated,
-    Allocator,
-    Decider,
-    Decision,
-    Explanation,
-    Failed,
-    Limits,
-    Reason,
-)
-from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Allocated, Decider, Decision, Explanation, Failed, claim_key
 from dra_operator.allocator.plan import Alternative
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Pod
 from dra_operator.api.text import listed
 from dra_operator.api.types import (

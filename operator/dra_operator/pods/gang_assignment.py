@@ -13,9 +13,10 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, TypeAlias, TypeVar
 
-from dra_operator.allocator import Allocated, Allocator, Decider, Explanation, Failed, Limits
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.budget import Limits
 from dra_operator.allocator.constraints import elements
-from dra_operator.allocator.decision import FatalError, claim_key
+from dra_operator.allocator.decision import Allocated, Decider, Explanation, Failed, FatalError, claim_key
 from dra_operator.api.attributes import SCALARS, AttributeValue
 from dra_operator.api.types import (
     AllocationResult,

@@ -8,8 +8,11 @@ Source: kube-scheduler's Filter, docs/dra-semantics 8.2 and 8.7; docs/pods.md.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dra_operator.allocator import Allocated, Allocator, Decider, Failed, Limits, Reason
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Allocated, Decider, Failed
 from dra_operator.allocator.extended import classes_by_resource, extended_resources, special_claim
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Pod
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult, DeviceClass, ResourceClaim

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Explanation, Reason
-from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.decision import Allocated, Decider, Decision, Explanation, claim_key
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Node
 from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.text import listed

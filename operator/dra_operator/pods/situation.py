@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from dra_operator.allocator import Allocated, Allocator, Decider, Decision, Failed, Limits, Unsatisfied
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Allocated, Decider, Decision, Failed, Unsatisfied
 from dra_operator.api.types import AllocationResult, DeviceAllocationResult, ResourceClaim
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import ClaimKey, Ledger

@@ -11,11 +11,11 @@ from math import comb
 from types import MappingProxyType
 from typing import Final
 
-from dra_operator.allocator import Allocated, Decision, Failed, Reason, Unsatisfied
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.decision import AbortedError, FatalError
+from dra_operator.allocator.decision import AbortedError, Allocated, Decision, Failed, FatalError, Unsatisfied
 from dra_operator.allocator.matching.candidates import AskContent
 from dra_operator.allocator.plan import Alternative
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.text import listed, printable
 from dra_operator.api.types import AllocationResult, DeviceAllocationResult, ResourceClaim
 from dra_operator.inventory import PoolView, bits

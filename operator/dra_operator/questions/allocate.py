@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from dra_operator.allocator import Decider, Reason
+from dra_operator.allocator.decision import Decider
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.text import listed, printable
 from dra_operator.pods.claim_sets import decide, make_sets
 from dra_operator.pods.claims import find_unused_templates, make_claims

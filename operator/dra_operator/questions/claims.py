@@ -34,7 +34,7 @@ from dra_operator.pods.objects import ObjectRecord, ObjectSet
 from dra_operator.questions.state import ClusterState
 
 if TYPE_CHECKING:
-    from dra_operator.allocator import Explanation
+    from dra_operator.allocator.decision import Explanation
 
 _POD_GROUPS: Final = "scheduling.k8s.io"
 _PENDING: Final = "Pending"

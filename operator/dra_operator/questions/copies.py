@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from dra_operator.allocator import Decider
+from dra_operator.allocator.decision import Decider
 from dra_operator.allocator.extended import classes_by_resource, extended_resources
 from dra_operator.api.core import Metadata, Pod, PodResourceClaimStatus
 from dra_operator.api.kinds import KINDS, OWN_KINDS

@@ -9,10 +9,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from dra_operator.allocator import Allocated, Decider, Explanation, Limits, Reason
-from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Allocated, Decider, Explanation, claim_key
 from dra_operator.allocator.extended import classes_by_resource, extended_resources
 from dra_operator.allocator.plan import Alternative
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Metadata, Pod
 from dra_operator.api.names import DEFAULT_SCHEDULER, ENDED_PHASES, GATE, PENDING_ANNOTATION
 from dra_operator.api.text import listed, near_object, printable, shortened

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from dra_operator.allocator import Allocated, Explanation, Limits, Reason
-from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Allocated, Explanation, claim_key
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult, ResourceClaim

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
-from dra_operator.allocator import Reason
 from dra_operator.allocator.plan import Alternative
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.quantity import family, format_amount
 from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult

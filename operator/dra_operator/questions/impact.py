@@ -12,10 +12,10 @@ from enum import StrEnum
 from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
-from dra_operator.allocator import Decider, Reason
 from dra_operator.allocator.budget import Budget
-from dra_operator.allocator.decision import AbortedError, claim_key
+from dra_operator.allocator.decision import AbortedError, Decider, claim_key
 from dra_operator.allocator.matching.candidates import AskContent
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Pod
 from dra_operator.api.kinds import RESOURCE_GROUP
 from dra_operator.api.text import listed, shown

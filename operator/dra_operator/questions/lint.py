@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias, TypeVar
 
-from dra_operator.allocator import Allocator, Decider
+from dra_operator.allocator.allocator import Allocator
 from dra_operator.allocator.budget import Budget, Limits
-from dra_operator.allocator.decision import AbortedError
+from dra_operator.allocator.decision import AbortedError, Decider
 from dra_operator.allocator.matching.selectors import (
     SelectorAnswers,
     SelectorCache,
@@ -24,19 +24,18 @@ from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.names import POD_CLAIM_NAME
 from dra_operator.api.text import listed, near_name, near_object, printable
 from dra_operator.api.types import DeviceClass, DeviceSelector, ResourceClaim, ResourceClaimTemplate
-from dra_operator.cel import (
-    CelError,
+from dra_operator.cel.advice import ADVICE, DOMAIN_ADVICE, describe, mistaken_texts
+from dra_operator.cel.device import PreparedDevice, prepare_device
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import (
     DerivedAttributeProgram,
-    Environment,
-    PreparedDevice,
     Selector,
     compile_derived_attribute,
     compile_selector,
-    prepare_device,
 )
-from dra_operator.cel.advice import ADVICE, DOMAIN_ADVICE, describe, mistaken_texts
 from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
+from dra_operator.cel.types.environment import Environment
 from dra_operator.explain.comparison import find_literals, first_false
 from dra_operator.explain.sentence import published_names
 from dra_operator.explain.stages import Refusals, published_slices

@@ -29,15 +29,12 @@ from dra_operator.api.types import (
 from dra_operator.api.validation.checks import Refusal
 from dra_operator.api.validation.refusals import all_derived, find_refusals
 from dra_operator.api.validation.unknown_fields import UnknownField, find_unknown_fields
-from dra_operator.cel import (
-    CelError,
-    Environment,
-    compile_derived_attribute,
-    compile_program,
-)
 from dra_operator.cel.advice import describe
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_derived_attribute, compile_program
 from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
+from dra_operator.cel.types.environment import Environment
 from dra_operator.pods.claims import Names
 from dra_operator.pods.node_fit import read_requirements, read_whole_node
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, Place

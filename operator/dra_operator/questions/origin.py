@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dra_operator.allocator import Allocated, Decider
-from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.decision import Allocated, Decider, claim_key
 from dra_operator.api.managed_fields import find_status_writes
 from dra_operator.api.names import FIELD_MANAGER, OWNED_KEY
 from dra_operator.api.text import age_of

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 from collections.abc import Sequence
 from dataclasses import field, replace
 
-from dra_operator.allocator import Allocated, Decider, Decision, Explanation, Failed, Limits, Reason
-from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Allocated, Decider, Decision, Explanation, Failed, claim_key
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Pod
 from dra_operator.api.text import near_object
 from dra_operator.api.types import AllocationResult, ResourceClaimConsumerReference

@@ -9,8 +9,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from dra_operator.allocator import Explanation, Reason
-from dra_operator.allocator.decision import claim_key
+from dra_operator.allocator.decision import Explanation, claim_key
+from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Pod
 from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.types import ResourceClaim, ResourceClaimStatus

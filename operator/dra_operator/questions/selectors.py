@@ -12,8 +12,10 @@ from typing import Any, Final, Literal
 from dra_operator.api.read import ObjectError, PartError, read_part
 from dra_operator.api.text import cut, printable, shown
 from dra_operator.api.types import Device
-from dra_operator.cel import CelError, PreparedDevice, Selector, compile_selector, prepare_device
 from dra_operator.cel.advice import describe, place_of
+from dra_operator.cel.device import PreparedDevice, prepare_device
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import Selector, compile_selector
 from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 

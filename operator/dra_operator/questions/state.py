@@ -31,7 +31,7 @@ from dra_operator.questions.fault_texts import find_notes, find_owners
 
 if TYPE_CHECKING:
     # Imported where they are made: counting devices takes no decision, and `kubectl dra top` would wait for the import.
-    from dra_operator.allocator import Allocator
+    from dra_operator.allocator.allocator import Allocator
     from dra_operator.explain import Explainer
     from dra_operator.pods.cluster_pods import ClusterPods
     from dra_operator.pods.explanation import PodExplainer
@@ -241,7 +241,7 @@ class ClusterState:
 
     def build_allocator(self, decider: Decider, inventory: Inventory) -> "Allocator":
         """Return an allocator for an inventory, beside the ledger of this state."""
-        from dra_operator.allocator import Allocator  # noqa: PLC0415
+        from dra_operator.allocator.allocator import Allocator  # noqa: PLC0415
 
         return Allocator(
             inventory,

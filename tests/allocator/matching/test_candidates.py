@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from dra_operator.allocator import Failed, Limits, Unsatisfied
-from dra_operator.cel import PreparedDevice, Selector
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Failed, Unsatisfied
+from dra_operator.cel.device import PreparedDevice
+from dra_operator.cel.program import Selector
 
 UUID = 'device.attributes["gpu.example.com"].uuid'
 

@@ -9,7 +9,7 @@ from dra_operator.allocator.decision import AbortedError, FatalError
 from dra_operator.allocator.matching.derived import DerivedAttributes
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.cel import STORED
+from dra_operator.cel.types.environment import STORED
 
 ROOT = 'device.attributes["d.example"].root'
 EVERY = 0b111

@@ -6,7 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Allocator, Failed, Reason, SearchMode
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.decision import Failed
+from dra_operator.allocator.reasons import Reason
+from dra_operator.allocator.search.chain import SearchMode
 
 DRIVER = "gpu.example.com"
 KIND = f'device.attributes["{DRIVER}"].kind == "{{}}"'

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Allocator, Unsatisfied
+from dra_operator.allocator.allocator import Allocator
+from dra_operator.allocator.decision import Unsatisfied
 from dra_operator.allocator.matching import candidates, selectors
 from dra_operator.allocator.matching.equivalence import (
     CacheLimit,
@@ -15,7 +16,9 @@ from dra_operator.allocator.matching.equivalence import (
     FieldSet,
     Kind,
 )
-from dra_operator.cel import CelError, PreparedDevice, Selector, compile_selector, prepare_device
+from dra_operator.cel.device import PreparedDevice, prepare_device
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import Selector, compile_selector
 from dra_operator.inventory import Slice, bits
 from recordings import recorded
 

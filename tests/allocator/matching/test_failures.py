@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Reason
+from dra_operator.allocator.reasons import Reason
 
 DRIVER = "gpu.example.com"
 

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dra_operator.allocator import Limits
-from dra_operator.allocator.budget import Budget
+from dra_operator.allocator.budget import Budget, Limits
 from dra_operator.allocator.decision import AbortedError
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.api.read import read_object
-from dra_operator.cel import STORED, CelError, compile_selector, prepare_device
+from dra_operator.cel.device import prepare_device
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_selector
+from dra_operator.cel.types.environment import STORED
 from dra_operator.inventory import Slice
 from dra_operator.inventory.slices import Columns, read_slice
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Allocated, Failed, Reason, Unsatisfied
+from dra_operator.allocator.decision import Allocated, Failed, Unsatisfied
+from dra_operator.allocator.reasons import Reason
 
 MODEL = "gpu.example.com/model"
 

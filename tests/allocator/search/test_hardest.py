@@ -5,7 +5,9 @@ from random import Random
 
 import pytest
 
-from dra_operator.allocator import Allocated, Decision, Failed, Limits, SearchMode, Unsatisfied
+from dra_operator.allocator.budget import Limits
+from dra_operator.allocator.decision import Allocated, Decision, Failed, Unsatisfied
+from dra_operator.allocator.search.chain import SearchMode
 from stepfuzz.hard import Case, ListedCase, LooseCase, OddCase, WholeCase, decide_twice
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator import Failed
+from dra_operator.allocator.decision import Failed
 
 
 @pytest.fixture

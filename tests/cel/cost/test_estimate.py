@@ -2,8 +2,9 @@
 
 import pytest
 
-from dra_operator.cel import CelError, compile_program, compile_selector
 from dra_operator.cel.cost.prices import UNBOUNDED, Range
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_program, compile_selector
 from dra_operator.cel.run.meter import Meter
 
 

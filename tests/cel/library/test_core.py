@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_operator.cel import CelError
+from dra_operator.cel.errors import CelError
 from dra_operator.cel.library import core
 from dra_operator.cel.values import Duration, Timestamp, Uint
 

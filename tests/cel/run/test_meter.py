@@ -5,8 +5,9 @@ from contextlib import suppress
 
 import pytest
 
-from dra_operator.cel import CelError, compile_program
 from dra_operator.cel.cost.prices import LIST_COST
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_program
 from dra_operator.cel.run import steps as ir
 from dra_operator.cel.run.meter import Meter
 

@@ -4,8 +4,9 @@ from importlib import resources
 
 import pytest
 
-from dra_operator.cel import STORED, CelError, Environment
+from dra_operator.cel.errors import CelError
 from dra_operator.cel.syntax.parser import GrammarChangedError, parse, patched
+from dra_operator.cel.types.environment import STORED, Environment
 
 
 @pytest.fixture

@@ -2,9 +2,10 @@
 
 import pytest
 
-from dra_operator.cel import STORED, CelError
+from dra_operator.cel.errors import CelError
 from dra_operator.cel.syntax import parser
 from dra_operator.cel.syntax.parser import parse
+from dra_operator.cel.types.environment import STORED
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 import pytest
 
-from dra_operator.cel import STORED, CelError
+from dra_operator.cel.errors import CelError
 from dra_operator.cel.syntax.macros import _MACROS
 from dra_operator.cel.syntax.parser import parse
+from dra_operator.cel.types.environment import STORED
 
 
 def test_there_are_the_21_macros_of_upstream():

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dra_operator.cel import CelError, Environment
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.types.environment import Environment
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 import pytest
 
-from dra_operator.cel import CelError, Environment, compile_selector
-from dra_operator.cel.types.environment import read_row
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_selector
+from dra_operator.cel.types.environment import Environment, read_row
 from recordings import recorded
 
 # cel-go keeps these for programs compiled long ago; the checker does not know them.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_operator.cel import CelError
+from dra_operator.cel.errors import CelError
 
 
 @pytest.mark.parametrize(

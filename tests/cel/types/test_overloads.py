@@ -7,12 +7,13 @@ import pytest
 
 from dra_operator.api.semver import parse_semver
 from dra_operator.api.versions import VERSIONS
-from dra_operator.cel import CelError, compile_program
 from dra_operator.cel.device import PreparedDevice
+from dra_operator.cel.errors import CelError
 from dra_operator.cel.library.named_formats import FORMATS
 from dra_operator.cel.library.network import parse_cidr, parse_ip
 from dra_operator.cel.library.quantities import parse_quantity
 from dra_operator.cel.library.urls import parse_url
+from dra_operator.cel.program import compile_program
 from dra_operator.cel.types.environment import Environment, functions
 from dra_operator.cel.values import CelMap, Duration, Timestamp, TypeValue, Uint
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dra_operator.cel import CelError, compile_program
+from dra_operator.cel.errors import CelError
+from dra_operator.cel.program import compile_program
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,10 @@ from dra_operator.allocator.matching.groups import Groups, are_too_many, groups_
 from dra_operator.allocator.matching.selectors import SelectorCache
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.attributes import AttributeValue
-from dra_operator.cel import (
-    CelError,
-    DerivedAttributeProgram,
-    PreparedDevice,
-    compile_derived_attribute,
-    prepare_device,
-)
 from dra_operator.cel.advice import describe
-from dra_operator.cel.errors import kept
+from dra_operator.cel.device import PreparedDevice, prepare_device
+from dra_operator.cel.errors import CelError, kept
+from dra_operator.cel.program import DerivedAttributeProgram, compile_derived_attribute
 from dra_operator.inventory import Features, NodeView, Slice
 
 _MAX_EXPRESSIONS = 1024

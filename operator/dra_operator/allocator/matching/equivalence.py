@@ -13,8 +13,7 @@ from sys import intern
 from typing import Any, Final, TypeVar
 
 from dra_operator.api.fast_dataclass import fast_dataclass
-from dra_operator.cel import PreparedDevice, prepare_device
-from dra_operator.cel.device import full_name, is_qualified
+from dra_operator.cel.device import PreparedDevice, full_name, is_qualified, prepare_device
 from dra_operator.cel.values import legal_text
 from dra_operator.inventory import Slice, bits
 from dra_operator.inventory.slices import Column, Schema

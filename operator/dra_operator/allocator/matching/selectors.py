@@ -24,17 +24,11 @@ from dra_operator.allocator.reasons import Reason
 from dra_operator.api.attributes import AttributeValue, typed_text
 from dra_operator.api.types import Device, DeviceCapacity
 from dra_operator.api.validation.checks import DRIVER
-from dra_operator.cel import (
-    CelError,
-    Environment,
-    PreparedDevice,
-    Selector,
-    compile_selector,
-    prepare_device,
-)
 from dra_operator.cel.advice import DOMAIN_ADVICE, describe, domains
-from dra_operator.cel.device import full_name
-from dra_operator.cel.errors import compile_error, kept
+from dra_operator.cel.device import PreparedDevice, full_name, prepare_device
+from dra_operator.cel.errors import CelError, compile_error, kept
+from dra_operator.cel.program import Selector, compile_selector
+from dra_operator.cel.types.environment import Environment
 from dra_operator.cel.values import legal_text
 from dra_operator.inventory import Slice, bits
 
