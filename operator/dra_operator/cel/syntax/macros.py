@@ -6,8 +6,8 @@ Source: cel-go `parser/macro.go`, `ext/comprehensions.go`, `ext/bindings.go`, `e
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, TypeAlias
+from dataclasses import fields, replace
+from typing import Any, TypeAlias, TypeVar
 
 from dra_operator.cel.errors import compile_error
 from dra_operator.cel.syntax import nodes
@@ -73,12 +73,12 @@ class _Factory:
         )
 
 
-_Expander: TypeAlias = Callable[[_Factory, nodes.Expr | None, tuple[nodes.Expr, ...]], nodes.Expr | None]
+_Node = TypeVar("_Node", bound=nodes.Expr | nodes.Entry | nodes.Field)
+_Arguments: TypeAlias = tuple[nodes.Expr, ...]
+_Expander: TypeAlias = Callable[[_Factory, nodes.Expr | None, _Arguments], nodes.Expr | None]
 
 
-def expand(
-    position: int, function: str, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]
-) -> nodes.Expr | None:
+def expand(position: int, function: str, target: nodes.Expr | None, args: _Arguments) -> nodes.Expr | None:
     """Return what a call stands for, or None if it is not a macro.
 
     Raises CelError if it is one, with arguments that it cannot have.
@@ -96,7 +96,7 @@ def _variable(expr: nodes.Expr, complaint: str) -> str:
 
 
 def _names(
-    args: tuple[nodes.Expr, ...], variables: int, complaint: str = "argument must be a simple name"
+    args: _Arguments, variables: int, complaint: str = "argument must be a simple name"
 ) -> tuple[str, str]:
     first = _variable(args[0], complaint)
     if variables == 1:
@@ -107,109 +107,85 @@ def _names(
     return first, second
 
 
-def _has(make: _Factory, _target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
+def _has(make: _Factory, _target: nodes.Expr | None, args: _Arguments) -> nodes.Expr:
     selected = args[0]
     if not isinstance(selected, nodes.Select):
         raise compile_error("invalid argument to has() macro", selected.position)
     return nodes.Select(nodes.next_id(), make.position, selected.operand, selected.field, test_only=True)
 
 
-def _all(variables: int) -> _Expander:
-    def expander(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
-        assert target is not None
-        return make.fold(
-            target,
-            _names(args, variables),
-            make.literal(value=True),
-            make.call("@not_strictly_false", make.accumulator()),
-            make.call("_&&_", make.accumulator(), args[variables]),
-            make.accumulator(),
-        )
-
-    return expander
+_Parts: TypeAlias = tuple[nodes.Expr, nodes.Expr, nodes.Expr, nodes.Expr]
+"""What a fold begins with, its condition, its step and its result."""
 
 
-def _exists(variables: int) -> _Expander:
-    def expander(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
-        assert target is not None
-        return make.fold(
-            target,
-            _names(args, variables),
-            make.literal(value=False),
-            make.call("@not_strictly_false", make.call("!_", make.accumulator())),
-            make.call("_||_", make.accumulator(), args[variables]),
-            make.accumulator(),
-        )
+def _folding(
+    variables: int,
+    parts: Callable[[_Factory, _Arguments, _Arguments], _Parts],
+    complaint: str = "argument must be a simple name",
+) -> _Expander:
+    """Return what makes a fold over the receiver; `parts` gets the variables and the other arguments."""
 
-    return expander
-
-
-def _exists_one(variables: int) -> _Expander:
-    def expander(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
-        assert target is not None
-        one_more = make.call("_+_", make.accumulator(), make.literal(1))
-        return make.fold(
-            target,
-            _names(args, variables),
-            make.literal(0),
-            make.literal(value=True),
-            make.call("_?_:_", args[variables], one_more, make.accumulator()),
-            make.call("_==_", make.accumulator(), make.literal(1)),
-        )
-
-    return expander
-
-
-def _collect(variables: int, complaint: str) -> _Expander:
-    """`map` and `transformList`, with or without a filter."""
-
-    def expander(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
+    def expander(make: _Factory, target: nodes.Expr | None, args: _Arguments) -> nodes.Expr:
         assert target is not None
         names = _names(args, variables, complaint)
-        *filters, transform = args[variables:]
-        step: nodes.Expr = make.call("_+_", make.accumulator(), make.list(transform))
-        if filters:
-            step = make.call("_?_:_", filters[0], step, make.accumulator())
-        return make.fold(target, names, make.list(), make.literal(value=True), step, make.accumulator())
+        return make.fold(target, names, *parts(make, args[:variables], args[variables:]))
 
     return expander
 
 
-def _filter(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
-    assert target is not None
-    names = _names(args, 1, "argument is not an identifier")
-    step = make.call("_+_", make.accumulator(), make.list(args[0]))
-    step = make.call("_?_:_", args[1], step, make.accumulator())
-    return make.fold(target, names, make.list(), make.literal(value=True), step, make.accumulator())
+def _all(make: _Factory, _variables: _Arguments, args: _Arguments) -> _Parts:
+    go_on = make.call("@not_strictly_false", make.accumulator())
+    step = make.call("_&&_", make.accumulator(), args[0])
+    return make.literal(value=True), go_on, step, make.accumulator()
 
 
-def _transform_map(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
-    names = _names(args, 2)
-    return _insert(make, target, names, args, (make.ident(names[0]), args[-1]))
+def _exists(make: _Factory, _variables: _Arguments, args: _Arguments) -> _Parts:
+    go_on = make.call("@not_strictly_false", make.call("!_", make.accumulator()))
+    step = make.call("_||_", make.accumulator(), args[0])
+    return make.literal(value=False), go_on, step, make.accumulator()
 
 
-def _transform_map_entry(
-    make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]
-) -> nodes.Expr:
-    return _insert(make, target, _names(args, 2), args, (args[-1],))
+def _exists_one(make: _Factory, _variables: _Arguments, args: _Arguments) -> _Parts:
+    one_more = make.call("_+_", make.accumulator(), make.literal(1))
+    step = make.call("_?_:_", args[0], one_more, make.accumulator())
+    is_one = make.call("_==_", make.accumulator(), make.literal(1))
+    return make.literal(0), make.literal(value=True), step, is_one
 
 
-def _insert(
-    make: _Factory,
-    target: nodes.Expr | None,
-    names: tuple[str, str],
-    args: tuple[nodes.Expr, ...],
-    inserted: tuple[nodes.Expr, ...],
-) -> nodes.Expr:
-    assert target is not None
-    step: nodes.Expr = make.call("cel.@mapInsert", make.accumulator(), *inserted)
-    if len(args) == 4:
-        step = make.call("_?_:_", args[2], step, make.accumulator())
+def _collect(make: _Factory, _variables: _Arguments, args: _Arguments) -> _Parts:
+    """`map` and `transformList`, with or without a filter."""
+    *filters, transform = args
+    step = make.call("_+_", make.accumulator(), make.list(transform))
+    return make.list(), make.literal(value=True), _filtered(make, filters, step), make.accumulator()
+
+
+def _filtered(make: _Factory, filters: list[nodes.Expr], step: nodes.Expr) -> nodes.Expr:
+    return make.call("_?_:_", filters[0], step, make.accumulator()) if filters else step
+
+
+def _filter(make: _Factory, variables: _Arguments, args: _Arguments) -> _Parts:
+    return _collect(make, variables, (*args, *variables))
+
+
+def _transform_map(make: _Factory, variables: _Arguments, args: _Arguments) -> _Parts:
+    return _insert(make, args, make.ident(_variable(variables[0], "")))
+
+
+def _transform_map_entry(make: _Factory, _variables: _Arguments, args: _Arguments) -> _Parts:
+    return _insert(make, args)
+
+
+def _insert(make: _Factory, args: _Arguments, *key: nodes.Expr) -> _Parts:
+    *filters, inserted = args
+    step = make.call("cel.@mapInsert", make.accumulator(), *key, inserted)
     empty = nodes.MapExpr(nodes.next_id(), make.position, ())
-    return make.fold(target, names, empty, make.literal(value=True), step, make.accumulator())
+    return empty, make.literal(value=True), _filtered(make, filters, step), make.accumulator()
 
 
-def _bind(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr | None:
+_map = _folding(1, _collect, "argument is not an identifier")
+
+
+def _bind(make: _Factory, target: nodes.Expr | None, args: _Arguments) -> nodes.Expr | None:
     if not (isinstance(target, nodes.Ident) and target.name == "cel"):
         return None
     if not isinstance(args[0], nodes.Ident):
@@ -217,25 +193,25 @@ def _bind(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...
     return make.bind(args[0].name, args[1], args[2])
 
 
-def _opt_map(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
+def _opt_map(make: _Factory, target: nodes.Expr | None, args: _Arguments) -> nodes.Expr:
     assert target is not None
     bound = make.call("optional.of", _bound_value(make, target, args, "optMap"))
     return make.call("_?_:_", make.member("hasValue", target), bound, make.call("optional.none"))
 
 
-def _opt_flat_map(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
+def _opt_flat_map(make: _Factory, target: nodes.Expr | None, args: _Arguments) -> nodes.Expr:
     assert target is not None
     bound = _bound_value(make, target, args, "optFlatMap")
     return make.call("_?_:_", make.member("hasValue", target), bound, make.call("optional.none"))
 
 
-def _bound_value(make: _Factory, target: nodes.Expr, args: tuple[nodes.Expr, ...], macro: str) -> nodes.Expr:
+def _bound_value(make: _Factory, target: nodes.Expr, args: _Arguments, macro: str) -> nodes.Expr:
     if not isinstance(args[0], nodes.Ident):
         raise compile_error(f"{macro}() variable name must be a simple identifier", args[0].position)
     return make.bind(args[0].name, make.member("value", copy(target)), args[1])
 
 
-def _sort_by(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, ...]) -> nodes.Expr:
+def _sort_by(make: _Factory, target: nodes.Expr | None, args: _Arguments) -> nodes.Expr:
     assert target is not None
     if isinstance(target, nodes.Literal | nodes.MapExpr | nodes.Struct):
         raise compile_error(
@@ -243,75 +219,43 @@ def _sort_by(make: _Factory, target: nodes.Expr | None, args: tuple[nodes.Expr, 
             target.position,
         )
     name = "@__sortBy_input__"
-    keys = _collect(1, "argument is not an identifier")(make, make.ident(name), args)
+    keys = _map(make, make.ident(name), args)
     assert keys is not None
     return make.bind(name, target, make.member("@sortByAssociatedKeys", make.ident(name), keys))
 
 
-def copy(expr: nodes.Expr) -> nodes.Expr:
+def copy(expr: _Node) -> _Node:
     """Return the same expression with ids of its own, as an expression that stands in two places needs them."""
-    match expr:
-        case nodes.Select():
-            return replace(expr, id=nodes.next_id(), operand=copy(expr.operand))
-        case nodes.Call():
-            target = None if expr.target is None else copy(expr.target)
-            return replace(
-                expr, id=nodes.next_id(), target=target, args=tuple(copy(arg) for arg in expr.args)
-            )
-        case nodes.ListExpr():
-            return replace(
-                expr, id=nodes.next_id(), elements=tuple(copy(element) for element in expr.elements)
-            )
-        case nodes.MapExpr():
-            return replace(
-                expr, id=nodes.next_id(), entries=tuple(_copy_entry(entry) for entry in expr.entries)
-            )
-        case nodes.Struct():
-            return replace(
-                expr, id=nodes.next_id(), fields=tuple(_copy_field(field) for field in expr.fields)
-            )
-        case nodes.Comprehension():
-            return replace(
-                expr,
-                id=nodes.next_id(),
-                range=copy(expr.range),
-                init=copy(expr.init),
-                condition=copy(expr.condition),
-                step=copy(expr.step),
-                result=copy(expr.result),
-            )
-        case _:
-            return replace(expr, id=nodes.next_id())
+    copied = {each.name: _copied(getattr(expr, each.name)) for each in fields(expr) if each.name != "id"}
+    return replace(expr, id=nodes.next_id(), **copied)
 
 
-def _copy_entry(entry: nodes.Entry) -> nodes.Entry:
-    return replace(entry, id=nodes.next_id(), key=copy(entry.key), value=copy(entry.value))
-
-
-def _copy_field(field: nodes.Field) -> nodes.Field:
-    return replace(field, id=nodes.next_id(), value=copy(field.value))
+def _copied(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_copied, value))
+    return copy(value) if isinstance(value, nodes.Expr | nodes.Entry | nodes.Field) else value
 
 
 _TWO_VARIABLES: dict[tuple[str, int, bool], _Expander] = {
-    ("all", 3, True): _all(2),
-    ("exists", 3, True): _exists(2),
-    ("existsOne", 3, True): _exists_one(2),
-    ("exists_one", 3, True): _exists_one(2),
-    ("transformList", 3, True): _collect(2, "argument must be a simple name"),
-    ("transformList", 4, True): _collect(2, "argument must be a simple name"),
-    ("transformMap", 3, True): _transform_map,
-    ("transformMap", 4, True): _transform_map,
-    ("transformMapEntry", 3, True): _transform_map_entry,
-    ("transformMapEntry", 4, True): _transform_map_entry,
+    ("all", 3, True): _folding(2, _all),
+    ("exists", 3, True): _folding(2, _exists),
+    ("existsOne", 3, True): _folding(2, _exists_one),
+    ("exists_one", 3, True): _folding(2, _exists_one),
+    ("transformList", 3, True): _folding(2, _collect),
+    ("transformList", 4, True): _folding(2, _collect),
+    ("transformMap", 3, True): _folding(2, _transform_map),
+    ("transformMap", 4, True): _folding(2, _transform_map),
+    ("transformMapEntry", 3, True): _folding(2, _transform_map_entry),
+    ("transformMapEntry", 4, True): _folding(2, _transform_map_entry),
 }
 _MACROS: dict[tuple[str, int, bool], _Expander] = {
     ("has", 1, False): _has,
-    ("all", 2, True): _all(1),
-    ("exists", 2, True): _exists(1),
-    ("exists_one", 2, True): _exists_one(1),
-    ("map", 2, True): _collect(1, "argument is not an identifier"),
-    ("map", 3, True): _collect(1, "argument is not an identifier"),
-    ("filter", 2, True): _filter,
+    ("all", 2, True): _folding(1, _all),
+    ("exists", 2, True): _folding(1, _exists),
+    ("exists_one", 2, True): _folding(1, _exists_one),
+    ("map", 2, True): _map,
+    ("map", 3, True): _map,
+    ("filter", 2, True): _folding(1, _filter, "argument is not an identifier"),
     ("optMap", 2, True): _opt_map,
     ("optFlatMap", 2, True): _opt_flat_map,
     ("sortBy", 2, True): _sort_by,
