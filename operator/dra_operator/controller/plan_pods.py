@@ -15,9 +15,9 @@ from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.cluster.writes import Consumer, Write, annotate, nominate, open_gate, reserve, withdraw
 from dra_operator.controller import messages
-from dra_operator.controller.annotations import PendingReason
 from dra_operator.controller.claims import Key, Standing, annotation, is_pending, text
 from dra_operator.controller.context import Context
+from dra_operator.controller.facts import PendingReason
 from dra_operator.controller.fencing import EarlierWrites
 from dra_operator.controller.gangs import Gangs
 from dra_operator.controller.logs import get_logger

@@ -12,7 +12,9 @@ from dra_operator.cel.errors import CelError
 from dra_operator.cel.syntax.parser import parse
 from dra_operator.cel.types.environment import STORED
 
-COMPILING = "from dra_operator.cel.program import compile_selector; compile_selector('device.driver == \"a\"')"
+COMPILING = (
+    "from dra_operator.cel.program import compile_selector; compile_selector('device.driver == \"a\"')"
+)
 
 
 @pytest.fixture
