@@ -66,18 +66,18 @@ def test_new_socket_at_the_same_path(tmp_path):
     """Whoever makes it registers again, maybe another resource: until then it is asked for nothing."""
 
     async def run():
-        lost = []
+        lost, listed = [], asyncio.Event()
         path = tmp_path / "p.sock"
         server = await serve(BrokenPlugin(), path)
         client = PluginClient(
             "vendor.com/foo",
             path,
             pb.DevicePluginOptions(),
-            listed=lambda _, __: None,
+            listed=lambda _, __: listed.set(),
             lost=lost.append,
         )
         following = asyncio.create_task(client.run())
-        await asyncio.sleep(0.2)
+        await asyncio.wait_for(listed.wait(), 30)
         await server.stop(0)
         new = BrokenPlugin()
         path.unlink(missing_ok=True)
