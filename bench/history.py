@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from sqlalchemy import Engine, text
 
-from dra_operator.history.reader import POD_SHAPE, POD_SUM, SERVER, Reader, time_text
+from dra_operator.history.reader import Reader, time_text
 from dra_operator.history.report import ReportQuery, make_report
-from dra_operator.history.schema import MICRO, open_store
+from dra_operator.history.schema import MICRO, POD_SHAPE, POD_SUM, SERVER, open_store
 from dra_operator.history.writer import Change, WaitChange, Writer
 from dra_operator.questions.kept_fields import trim
 from factories import GPU, allocation, claim, device_class, manifest, pod, resource_slice, result

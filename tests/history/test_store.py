@@ -7,16 +7,31 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from sqlalchemy import select
 
 from dra_operator.api.names import LEASE_NAME
 from dra_operator.cli.kubectl.commands import app
+from dra_operator.cluster.credentials import Access
+from dra_operator.cluster.session import ApiSession
+from dra_operator.history.holders import find_past_holders
 from dra_operator.history.reader import Reader, Span
-from dra_operator.history.schema import StoreError, open_store, pack, unpack
-from dra_operator.history.writer import Change, Writer
+from dra_operator.history.recorder import Recorder
+from dra_operator.history.schema import (
+    CONTENT,
+    POD_SHAPE,
+    POD_SUM,
+    OtherWriterError,
+    StoreError,
+    open_store,
+    pack,
+    unpack,
+)
+from dra_operator.history.writer import Change, WaitChange, Writer
+from dra_operator.questions.device_table import HolderQuery
 from dra_operator.testing.server import ApiServer
-from factories import claim, manifest
+from factories import allocation, claim, manifest, result
 
-from .histories import recorded
+from .histories import credentials, recorded
 from .test_recorder import check_order
 
 KEY = ("ResourceClaim", "team-a", "job")
@@ -68,6 +83,78 @@ def test_a_second_writer_is_refused(tmp_path):
 
     rows = list(Reader(engine).read_states(Span(0, 100), "ResourceClaim"))
     assert [(row.since, row.is_open) for row in rows] == [(1, False), (11, True)]
+
+
+def test_what_ended_is_taken_off(tmp_path):
+    """Retention takes off what ended before a time, with contents and shapes that nothing has any more."""
+    engine = open_store(str(tmp_path / "history.db"), create=True)
+    writer = Writer(engine)
+
+    def own(kind, name, spec):
+        return (kind, "", name), "", "", {"kind": kind, "metadata": {"name": name}, "spec": spec}
+
+    kept, old = own(POD_SHAPE, "a", {"is": "a"}), own(POD_SHAPE, "b", {"is": "b"})
+    sums = own(POD_SUM, "node-1/a", {"a": 1}), own(POD_SUM, "node-1/b", {"b": 1})
+    writer.commit(
+        [Change(1, *each) for each in (kept, old, *sums)] + [Change(1, KEY, "1", "1", body_of("a"))], 10
+    )
+    writer.commit([Change(11, KEY), Change(11, sums[1][0])], 20)
+    writer.forget(15)
+    writer.commit([], 30)
+    reader = Reader(engine)
+
+    assert {(row.kind, row.name) for row in reader.read_states(Span(0, 100))} == {
+        kept[0][::2],
+        sums[0][0][::2],
+    }
+    assert reader.span.since == 15
+    assert len(reader.rows(select(CONTENT.c.id))) == 2
+    assert old[0] not in writer.open
+
+
+def test_claim_that_lost_its_devices_waits_from_then(tmp_path):
+    """A claim that had devices when the record found it waits since it lost them, not since its creation."""
+    engine = open_store(str(tmp_path / "history.db"), create=True)
+    held = {**body_of("a"), "status": {"allocation": {"devices": {"results": []}}}}
+    Writer(engine).commit([Change(10, KEY, "1", "1", held)], 20)
+    writer = Writer(engine)
+    writer.commit([Change(25, KEY, "1", "2", body_of("a"))], 30)
+    writer.commit([WaitChange(31, KEY, "1", "DevicesInUse", "none is free", 1)], 40)
+
+    assert [(row.since, row.reason) for row in Reader(engine).read_waits(Span(0, 100))] == [
+        (31, "DevicesInUse")
+    ]
+
+
+def test_holder_over_a_gap_is_one(tmp_path):
+    """A claim that changed in a gap, and has the same allocation behind it, held its device all the while."""
+    engine = open_store(str(tmp_path / "history.db"), create=True)
+    writer = Writer(engine)
+
+    def held(label, time):
+        status = {"allocation": allocation(result(), allocationTimestamp=time)}
+        return {**body_of(label), "status": status}
+
+    writer.commit([Change(1, KEY, "1", "1", held("a", "2026-01-01T00:00:00Z"))], 10)
+    writer.commit([Change(20, KEY, "1", "2", held("b", "2026-01-01T00:00:00Z"))], 20, gap=(11, 20))
+    writer.commit([Change(30, KEY, "1", "3", held("b", "2026-01-01T00:00:09Z"))], 30, gap=(21, 30))
+    found = find_past_holders(Reader(engine), Span(0, 31), HolderQuery())
+
+    assert [item.since for item in found.items] == ["2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"]
+    assert len(found.gaps) == 2
+
+
+async def test_second_recorder_ends(tmp_path):
+    """A recorder that begins while another one writes ends at once, in words, and leaves the store to the other."""
+    engine = open_store(str(tmp_path / "history.db"), create=True)
+    Writer(engine).commit([], 1)
+    writer = Writer(engine)
+    Writer(engine).commit([], 10)
+    async with ApiServer() as server, ApiSession(Access(lambda: credentials(server.url))) as session:
+        with pytest.raises(OtherWriterError, match="another process writes to the store"):
+            await Recorder(session, writer).run(asyncio.Event())
+
+    assert Reader(engine).span.until == 10
 
 
 def test_parameters_that_json_cannot_say_are_kept():

@@ -30,12 +30,21 @@ class PastHolder:
 
 
 @dataclass(frozen=True, slots=True)
+class PastGap:
+    """When nothing was recorded."""
+
+    since: str
+    until: str
+
+
+@dataclass(frozen=True, slots=True)
 class PastHolders:
-    """Who held devices in a span, by device and time."""
+    """Who held devices in a span, by device and time, and the gaps in which that is not known."""
 
     since: str
     until: str
     items: tuple[PastHolder, ...]
+    gaps: tuple[PastGap, ...] = ()
 
 
 @dataclass(slots=True)
@@ -54,6 +63,7 @@ class _Hold:
 def find_past_holders(reader: Reader, span: Span, query: HolderQuery) -> PastHolders:
     """Return who held the devices of a query in a span; of the query driver, pool, device, node and namespace count."""
     holds: dict[tuple[str, str], list[_Hold]] = {}
+    ends = {gap.until: gap.since for gap in reader.gaps}
     for row in reader.read_states(span, "ResourceClaim"):
         (record,) = gather_stored([row.body]).records.values()
         claim: ResourceClaim = record.obj
@@ -65,15 +75,25 @@ def find_past_holders(reader: Reader, span: Span, query: HolderQuery) -> PastHol
                 continue
             device = f"{result.driver}/{result.pool}/{result.device}"
             before = holds.setdefault((device, row.uid), [])
-            if before and before[-1].until == row.since:
-                before[-1].until, before[-1].is_open = row.until, row.is_open
-                before[-1].pods.update(dict.fromkeys(pods))
+            last = before[-1] if before else None
+            # With the same allocation it has held it over the gap.
+            is_same = last is not None and last.claim.status.allocation == claim.status.allocation
+            if last is not None and (
+                last.until == row.since or (is_same and last.until == ends.get(row.since))
+            ):
+                last.until, last.is_open = row.until, row.is_open
+                last.pods.update(dict.fromkeys(pods))
             else:
                 hold = _Hold(claim, node, row.since, row.until, row.is_open, row.found, dict.fromkeys(pods))
                 before.append(hold)
     items = [_item(device, hold) for (device, _), found in holds.items() for hold in found]
     items.sort(key=lambda item: (item.device, item.since, item.namespace, item.name))
-    return PastHolders(time_text(span.since), time_text(span.until), tuple(items))
+    gaps = [
+        PastGap(*map(time_text, gap))
+        for gap in reader.gaps
+        if gap.since < span.until and gap.until > span.since
+    ]
+    return PastHolders(time_text(span.since), time_text(span.until), tuple(items), tuple(gaps))
 
 
 def _item(device: str, hold: _Hold) -> PastHolder:

@@ -30,12 +30,6 @@ from dra_operator.questions.contents import gather_stored
 from dra_operator.questions.kept_fields import TAKEN
 from dra_operator.questions.state import ClusterState
 
-SERVER: Final = "Server"
-UNREAD: Final = "Unread"
-POD_SHAPE: Final = "PodShape"
-POD_SUM: Final = "PodSum"
-"""What a record keeps beside objects: the version of the API server, why a kind cannot be read, and how many equal pods
-without claims a node has, as `NODE/SHAPE`."""
 LEFT_OUT: Final = ("PersistentVolume", "PersistentVolumeClaim", *(kind.kind for kind in POLICIES))
 """What a record has none of, as a snapshot."""
 _AGO: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhdw])")

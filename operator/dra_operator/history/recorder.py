@@ -26,15 +26,19 @@ from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable, in_thread
 from dra_operator.history.reader import (
     LEFT_OUT,
-    POD_SHAPE,
-    POD_SUM,
-    SERVER,
-    UNREAD,
     Moment,
     build_state,
     expand_sum,
 )
-from dra_operator.history.schema import MICRO, StoreError
+from dra_operator.history.schema import (
+    MICRO,
+    POD_SHAPE,
+    POD_SUM,
+    SERVER,
+    UNREAD,
+    OtherWriterError,
+    StoreError,
+)
 from dra_operator.history.writer import Change, Key, WaitChange, Writer
 from dra_operator.questions.answers import QuestionError
 from dra_operator.questions.explain import SCHEDULING_GATED
@@ -71,13 +75,14 @@ class Clocks:
 class Recorder:
     """Keeps a record of one cluster while `run` runs. `keep_seconds` is how long what has ended stays; 0 is for ever.
 
-    `failures` counts the transactions that the store refused.
+    `failures` counts the transactions that the store refused, `missed` are the seconds of its gaps.
     """
 
     def __init__(
         self, session: ApiSession, writer: Writer, *, clocks: Clocks = Clocks(), keep_seconds: float = 0
     ) -> None:
         self.failures = 0
+        self.missed = 0.0
         self._session = session
         self._writer = writer
         self._keep = round(keep_seconds * MICRO)
@@ -118,18 +123,24 @@ class Recorder:
         return self._writer.covered or 0
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Record until that is set. Raises ApiError, ApiUnreachable, LookupError at its begin."""
-        found = await self.connect()
+        """Record until that is set. Raises ApiError, ApiUnreachable, LookupError, OtherWriterError at its begin."""
+        found, refusal = await self.connect(), None
         async with asyncio.TaskGroup() as tasks:
             watches = self.start(tasks, found)
             while not stopping.is_set():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopping.wait(), TICK_SECONDS)
                 # At the end, what came in the last second.
-                await self.tick()
+                try:
+                    await self.tick()
+                except OtherWriterError as error:
+                    refusal = error
+                    break
                 watches += await self._discover(tasks)
             for watch in watches:
                 watch.cancel()
+        if refusal is not None:
+            raise refusal
 
     async def connect(self) -> dict[str, Served]:
         """Return the kinds that are served. Raises as `run` does."""
@@ -221,16 +232,18 @@ class Recorder:
         node, shape = body["spec"].get("nodeName", ""), {**body, "metadata": metadata, "spec": spec}
         text = orjson.dumps(shape, default=orjson.Fragment, option=orjson.OPT_SORT_KEYS)
         digest = blake2b(text, digest_size=8).hexdigest()
-        if (POD_SHAPE, "", digest) not in self._writer.open:
-            self._put(POD_SHAPE, digest, shape)
         self._shapes[digest] = shape
         self._residents[key] = node, digest
         self._sums.setdefault(node, Counter())[digest] += 1
         self._changed_sums.add((node, digest))
 
     def _sum_up(self) -> None:
+        told = set[str]()
         for node, shape in sorted(self._changed_sums):
             number = self._sums[node][shape]
+            if number and (POD_SHAPE, "", shape) not in self._writer.open and shape not in told:
+                told.add(shape)
+                self._put(POD_SHAPE, shape, self._shapes[shape])
             self._put(POD_SUM, f"{node}/{shape}", {shape: number} if number else None)
         self._changed_sums.clear()
         self._summed_at = self.now
@@ -305,6 +318,8 @@ class Recorder:
         try:
             await in_thread("history", lambda: self._writer.commit(changes, now, gap))
         except StoreError as error:
+            if self._is_first and isinstance(error, OtherWriterError):
+                raise
             self.failures += 1
             self._changes = _newest([*changes, *self._changes])
             if self._is_whole or self._is_first:
@@ -312,6 +327,7 @@ class Recorder:
             self._is_whole = False
             self._is_stale = True
             return
+        self.missed += (gap[1] - gap[0]) / MICRO if gap is not None else 0
         if gap is not None and not self._is_first:
             log.warning("history: gap", seconds=round((gap[1] - gap[0]) / MICRO, 1))
         self._is_whole, self._is_first = True, False

@@ -36,10 +36,20 @@ SCHEMA: Final = 2
 """The version of the tables; a store of another one is refused."""
 MICRO: Final = 1_000_000
 """Microseconds of a second."""
+SERVER: Final = "Server"
+UNREAD: Final = "Unread"
+POD_SHAPE: Final = "PodShape"
+POD_SUM: Final = "PodSum"
+"""What a record keeps beside objects: the version of the API server, why a kind cannot be read, and how many equal pods
+without claims a node has, as `NODE/SHAPE`."""
 
 
 class StoreError(Exception):
     """There is no such record, it cannot be opened, or it has no answer; the text says which, and what to do."""
+
+
+class OtherWriterError(StoreError):
+    """Another process has written to the store since it was read."""
 
 
 TABLES: Final = MetaData()

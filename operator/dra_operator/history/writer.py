@@ -20,9 +20,12 @@ from dra_operator.history.schema import (
     HOLDS,
     META,
     OBJECT,
+    POD_SHAPE,
+    POD_SUM,
     RUNS,
     STATE,
     WAIT,
+    OtherWriterError,
     StoreError,
     digest_of,
     pack,
@@ -67,6 +70,7 @@ class _OpenObject:
     wait: tuple[int, str, str] | None = None
     """Since when it waits, the reason, and its last text."""
     has_waited: bool = False
+    """Or had devices: then it does not wait from its creation."""
 
 
 @dataclass(slots=True)
@@ -108,10 +112,11 @@ class Writer:
         }
         self._contents.clear()
         self.open.clear()
-        found = select(OBJECT, STATE.c.since).join(STATE, STATE.c.object == OBJECT.c.id)
+        found = select(OBJECT, STATE.c.since, STATE.c.flags).join(STATE, STATE.c.object == OBJECT.c.id)
         by_id = {}
         for row in connection.execute(found.where(STATE.c.until.is_(None))):
-            known = _OpenObject(row.id, row.uid, row.version, row.since, b"")
+            had = bool(row.flags & HOLDS)
+            known = _OpenObject(row.id, row.uid, row.version, row.since, b"", has_waited=had)
             by_id[row.id] = self.open[row.kind, row.namespace, row.name] = known
         for row in connection.execute(select(WAIT.c.object, WAIT.c.since, WAIT.c.until, WAIT.c.reason)):
             if (waiting := by_id.get(row.object)) is not None:
@@ -152,7 +157,7 @@ class Writer:
                         connection.execute(update(META).where(is_ours).values(value=str(covered))).rowcount
                         != 1
                     ):
-                        raise StoreError("another process writes to the store: end one of them")
+                        raise OtherWriterError("another process writes to the store: end one of them")
         except SQLAlchemyError as error:
             raise StoreError(
                 f"the store cannot be written: {getattr(error, 'orig', None) or error}"
@@ -189,6 +194,8 @@ class Writer:
             names = dict(zip(("kind", "namespace", "name"), change.key, strict=True))
             batch.objects.append({"id": number, **names, "uid": change.uid, "version": change.version})
         place = self._find_content(connection, batch, content)
+        flags = _flags_of(change.body)
+        waited |= bool(flags & HOLDS)
         self.open[change.key] = _OpenObject(number, change.uid, change.version, at, digest, wait, waited)
         batch.states[number, at] = {
             "object": number,
@@ -196,7 +203,7 @@ class Writer:
             "until": None,
             "content": place,
             "own": own,
-            "flags": FOUND * is_found | _flags_of(change.body),
+            "flags": FOUND * is_found | flags,
         }
 
     def _time_of(self, change: Change | WaitChange, gap: tuple[int, int] | None) -> int:
@@ -265,12 +272,14 @@ class Writer:
         """Take off the store what ended before a time, where the record begins from now on. Raises StoreError."""
         try:
             with self._engine.begin() as connection:
-                _forget(connection, before)
+                gone = _forget(connection, before)
         except SQLAlchemyError as error:
             raise StoreError(
                 f"the store cannot be written: {getattr(error, 'orig', None) or error}"
             ) from error
         self._contents.clear()
+        for shape in gone:
+            self.open.pop((POD_SHAPE, "", shape), None)
 
 
 def _flags_of(body: Body) -> int:
@@ -314,17 +323,24 @@ def _write(connection: Connection, batch: _Batch) -> None:
             connection.execute(insert(table), [*rows.values()])
 
 
-def _forget(connection: Connection, before: int) -> None:
+def _forget(connection: Connection, before: int) -> set[str]:
+    """Take off what ended before a time; return the shapes of pods that nothing counts any more."""
     begin = connection.scalar(select(META.c.value).where(META.c.key == "begin"))
     if begin is None or int(begin) >= before:
-        return
+        return set()
     for table in (STATE, WAIT, GAP):
         connection.execute(delete(table).where(table.c.until < before))
-    connection.execute(
-        delete(OBJECT).where(
-            OBJECT.c.id.not_in(select(STATE.c.object)), OBJECT.c.id.not_in(select(WAIT.c.object))
-        )
-    )
-    used = select(STATE.c.content).union(select(WAIT.c.message))
-    connection.execute(delete(CONTENT).where(CONTENT.c.id.not_in(used)))
+    # Each table is read once, on PostgreSQL too, which asks the other one for each row of `NOT IN`.
+    used = select(STATE.c.object), select(WAIT.c.object)
+    connection.execute(delete(OBJECT).where(OBJECT.c.id.in_(select(OBJECT.c.id).except_(*used))))
+    counts = connection.scalars(select(OBJECT.c.name).where(OBJECT.c.kind == POD_SUM))
+    counted = {name.rpartition("/")[2] for name in counts}
+    shapes = connection.execute(select(OBJECT.c.id, OBJECT.c.name).where(OBJECT.c.kind == POD_SHAPE))
+    gone = {name: number for number, name in shapes if name not in counted}
+    for column in (STATE.c.object, OBJECT.c.id) if gone else ():
+        is_gone = delete(column.table).where(column == bindparam("number"))
+        connection.execute(is_gone, [{"number": each} for each in gone.values()])
+    contents = select(STATE.c.content), select(WAIT.c.message)
+    connection.execute(delete(CONTENT).where(CONTENT.c.id.in_(select(CONTENT.c.id).except_(*contents))))
     connection.execute(update(META).where(META.c.key == "begin").values(value=str(before)))
+    return {*gone}

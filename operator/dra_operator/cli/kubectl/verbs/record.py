@@ -102,4 +102,6 @@ def _serve_metrics(recorder: "Recorder", port: int) -> None:
     covered.set_function(lambda: recorder.covered / MICRO)
     failures = Gauge("dra_history_failures", "Transactions that the store refused since the start.")
     failures.set_function(lambda: recorder.failures)
+    missed = Gauge("dra_history_gap_seconds", "Time that was not recorded: before the start, and since.")
+    missed.set_function(lambda: recorder.missed)
     start_http_server(port)

@@ -159,6 +159,9 @@ def _past(question: Question, query: "HolderQuery", since: str) -> Answer:
         Column("UNTIL", lambda item: item.until or "-"),
     )
     asides = [f"from {report.since} to {report.until}; `<`: it was held already when the record found it"]
+    if gaps := [f"{gap.since} to {gap.until}" for gap in report.gaps]:
+        more = f" and {len(gaps) - _MOST_NAMED} more" if len(gaps) > _MOST_NAMED else ""
+        asides.append(f"not recorded: {', '.join(gaps[:_MOST_NAMED])}{more}")
     code = YES if report.items else NO
     return Answer("PastHolders", report, listing(columns, report.items, question.style), code, asides=asides)
 
