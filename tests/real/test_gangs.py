@@ -251,7 +251,10 @@ def test_pods_that_kube_scheduler_holds_for_a_late_one_are_handed_back(
         event = wait_event(gates, name, "handed back")
         assert event["message"].endswith("while one has a gate: late; delete the pod to try again"), event
     gates.client.wait_for(
-        gates.claims, lambda found: not any(map(allocation, found["items"])), what="devices taken back"
+        gates.claims,
+        lambda found: not any(map(allocation, found["items"])),
+        seconds=60,
+        what="devices taken back",
     )
     assert not any(pod["spec"].get("nodeName") for pod in wait_pods(gates, bool, "pods").values())
 
