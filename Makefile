@@ -63,6 +63,10 @@ decisionfuzz: dev ## compare decisions about gated pods with brute force in N=10
 bridgefuzz: dev ## run the bridge through N=300 random histories of crashes, plugins and claims; SEED=... repeats a run
 	@$(FUZZ) $@ $(FUZZ_ARGS)
 
+.PHONY: replayfuzz
+replayfuzz: dev ## compare replays of N=300 random histories with a simulation that tries everything at every event; SEED=... repeats a run
+	@$(FUZZ) $@ $(FUZZ_ARGS)
+
 .PHONY: gangfuzz
 gangfuzz: dev ## compare decisions about gangs with brute force in N=1000 random worlds; SEED=... repeats a run
 	@$(FUZZ) $@ $(FUZZ_ARGS)

@@ -16,7 +16,8 @@ import orjson
 from dra_operator.api.convert import Body
 from dra_operator.api.core import NodeSelector
 from dra_operator.api.node_selector import NodeSelectorError, matches
-from dra_operator.history.reader import Moment, Reader, Span, StateRow, build_state
+from dra_operator.history.reader import Moment, Span, StateRow, build_state
+from dra_operator.history.timeline import History
 from dra_operator.inventory import PoolKey, Slice
 from dra_operator.inventory.nodes import read_node
 from dra_operator.inventory.pool import CounterLayout
@@ -125,7 +126,7 @@ class _Slice:
 class Layouts:
     """Goes through what was published in a span; counters are compared by `by_amount`. Raises StoreError."""
 
-    def __init__(self, reader: Reader, span: Span, by_amount: str) -> None:
+    def __init__(self, reader: History, span: Span, by_amount: str) -> None:
         self._reader = reader
         self._span = span
         self._by_amount = by_amount

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dra_operator.api.convert import Body
-from dra_operator.history.holdings import Holding, first_class
+from dra_operator.history.holdings import Holding, first_class, read_holdings
 from dra_operator.history.reader import Reader, Span, time_text
 from dra_operator.history.schema import MICRO, OBJECT, STATE, WAIT, unpack
 from dra_operator.history.sweep import STATES, Amount, Sweep
@@ -158,7 +158,8 @@ class _Report:
 
     def make(self) -> HistoryReport:
         query = self._query
-        Sweep(self._reader, query.span, self, by_amount=query.by_amount, every=query.every).run()
+        sweep = Sweep(self._reader, query.span, self, by_amount=query.by_amount, every=query.every)
+        sweep.run(read_holdings(self._reader, query.span))
         if query.by is not Grouping.NODE:
             self._add_waits()
         span = query.span

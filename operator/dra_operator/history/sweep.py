@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Final, Protocol
 
-from dra_operator.history.holdings import Holding, find_idle, intervals, read_holdings
+from dra_operator.history.holdings import Holding, find_idle, intervals
 from dra_operator.history.layouts import LaidDevice, LaidSpan, Layout, Layouts, SetState, choose
-from dra_operator.history.reader import Reader, Span
+from dra_operator.history.reader import Span
+from dra_operator.history.timeline import History
+from dra_operator.inventory import PoolKey
 from dra_operator.questions.device_table import DeviceState
 
 UNKNOWN: Final = "unknown"
@@ -36,7 +38,7 @@ class Sums(Protocol):
 class Sweep:
     """Goes through a span of a record, pool by pool; what is cut by `every` microseconds is given in parts."""
 
-    def __init__(self, reader: Reader, span: Span, sums: Sums, *, by_amount: str, every: int = 0) -> None:
+    def __init__(self, reader: History, span: Span, sums: Sums, *, by_amount: str, every: int = 0) -> None:
         self._reader = reader
         self._span = span
         self._sums = sums
@@ -46,10 +48,9 @@ class Sweep:
         cuts |= {at for gap in reader.gaps for at in gap if span.since < at < span.until}
         self._cuts = sorted(cuts)
 
-    def run(self) -> None:
-        """Give the sums all that was published and held. Raises StoreError."""
+    def run(self, holdings: Mapping[PoolKey, Mapping[str, list[Holding]]]) -> None:
+        """Give the sums all that was published, and what of it was held. Raises StoreError."""
         layouts = Layouts(self._reader, self._span, self._by_amount).read()
-        holdings = read_holdings(self._reader, self._span)
         for key in layouts.keys() | holdings.keys():
             self._run_pool(layouts.get(key, []), holdings.get(key, {}))
 

@@ -156,7 +156,7 @@ class ClusterPods:
 
         `pod` is the one that is asked about, if it may be nominated itself. Raises KeyError if there is no such node.
         """
-        return self._fit(requirements).find_obstacle(self._nodes[node], pod)
+        return self.fit(requirements).find_obstacle(self._nodes[node], pod)
 
     def find_obstacles(self, requirements: PodRequirements) -> Mapping[str, Obstacle]:
         """Return the nodes that do not suit, each with its first reason; the mapping holds until the next change.
@@ -166,7 +166,7 @@ class ClusterPods:
         position = self._journal_start + len(self._journal)
         known = self._known.pop(requirements, None)
         if known is None or not self._is_current(known, requirements):
-            known = _KnownObstacles(self._fit(requirements), self._volumes_version, position)
+            known = _KnownObstacles(self.fit(requirements), self._volumes_version, position)
             for node in self._nodes.values():
                 if (found := known.fit.find_obstacle(node)) is not None:
                     known.obstacles[node.name] = found
@@ -187,7 +187,7 @@ class ClusterPods:
 
     def find_all_obstacles(self, requirements: PodRequirements, node: str) -> list[Obstacle]:
         """Return all that is in the way on a node, one of each kind. Raises KeyError if there is no such node."""
-        return self._fit(requirements).find_all_obstacles(self._nodes[node])
+        return self.fit(requirements).find_all_obstacles(self._nodes[node])
 
     def find_obstacle_together(
         self, pods: Sequence[tuple[Key, PodRequirements]], node: str
@@ -202,7 +202,7 @@ class ClusterPods:
         info = replace(info, requested={**info.requested}, ports={**info.ports}, nominated=nominated)
         fits: dict[PodRequirements, NodeFit] = {}
         for _, requirements in pods:
-            fit = fits.get(requirements) or fits.setdefault(requirements, self._fit(requirements))
+            fit = fits.get(requirements) or fits.setdefault(requirements, self.fit(requirements))
             if (found := fit.find_obstacle(info)) is not None:
                 return found
             info.add(PodUse(requirements.requests, requirements.ports), 1)
@@ -223,7 +223,7 @@ class ClusterPods:
 
     def find_obstacles_without(self, requirements: PodRequirements, condition: str) -> Mapping[str, Obstacle]:
         """Return the nodes that do not suit although one condition is ignored, each with its first other reason."""
-        fit = self._fit(requirements)
+        fit = self.fit(requirements)
         found = {name: fit.find_obstacle_without(node, condition) for name, node in self._nodes.items()}
         return {name: obstacle for name, obstacle in found.items() if obstacle is not None}
 
@@ -248,6 +248,11 @@ class ClusterPods:
         self._set_nominated(key, node, priority, use if node else None)
 
     # --- pods
+
+    def add_use(self, node: str, use: PodUse, number: int) -> None:
+        """Let so many pods of which only the use is known be on a node, or take them away if it is negative."""
+        info = self._nodes.get(node)
+        self._add_use(self._absent.setdefault(node, NodeInfo(node)) if info is None else info, use, number)
 
     def _put_pod(self, reader: FieldReader, body: Mapping[str, Any]) -> None:
         namespace = self._namespaces.setdefault(reader.namespace, reader.namespace)
@@ -282,6 +287,14 @@ class ClusterPods:
         found = _read_waiting(reader, body) if is_gated or (is_waiting and not gates) else None
         self._set_waiting(self.waiting, key, None if is_gated else found)
         self._set_waiting(self.gated, key, found if is_gated else None)
+
+    def read_use(self, body: Mapping[str, Any]) -> PodUse:
+        """Return what a pod has of a node. Raises ObjectError."""
+        reader = FieldReader("Pod", body)
+        use = self._read_use(reader, body)
+        if reader.problems:
+            raise reader.problems[0]
+        return use
 
     def _read_use(self, reader: FieldReader, body: Mapping[str, Any]) -> PodUse:
         parts = read_requests_on_node(reader, body), read_ports(reader, reader.part(body, "spec", ""))
@@ -405,7 +418,8 @@ class ClusterPods:
             return False
         return known.position >= self._journal_start
 
-    def _fit(self, requirements: PodRequirements) -> NodeFit:
+    def fit(self, requirements: PodRequirements) -> NodeFit:
+        """Return the filters that some requirements need; they hold until volumes or classes change."""
         return NodeFit(requirements, self._find_volumes(requirements), self._from_classes)
 
     def _find_volumes(self, requirements: PodRequirements) -> tuple[BoundVolume, ...] | Obstacle:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from random import Random
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from dra_operator.allocator.budget import Limits
 from dra_operator.allocator.decision import Decider, claim_key
@@ -390,10 +390,10 @@ def _read_placed_pods(
                 cluster.put(kind, record.body)
     bodies = {record.obj.metadata.name: record.body for record in gathered.of_kind("Node")}
     for name, node in nodes.items():
-        body = bodies.get(name, {"metadata": {"name": name, "labels": node.metadata.labels}})
-        status = body.get("status") or {}
-        allocatable = {**_ENOUGH, **(status.get("allocatable") or {})}
-        cluster.put("Node", {**body, "status": {**status, "allocatable": allocatable}})
+        cluster.put(
+            "Node",
+            with_enough(bodies.get(name, {"metadata": {"name": name, "labels": node.metadata.labels}})),
+        )
     claims: dict[tuple[str, str], bool] = {}
     for (kind, namespace, name), body in gathered.volumes.items():
         is_claim = kind == "PersistentVolumeClaim"
@@ -404,3 +404,9 @@ def _read_placed_pods(
             cluster.put(kind, body)
     kind, listed = "PersistentVolumeClaim", gathered.listed
     return cluster, lambda key: claims.get(key, kind in listed or f"{kind}/{key[0]}" in listed)
+
+
+def with_enough(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a node that has enough of each resource of which it does not say how much."""
+    status = body.get("status") or {}
+    return {**body, "status": {**status, "allocatable": {**_ENOUGH, **(status.get("allocatable") or {})}}}
