@@ -23,13 +23,7 @@ def gpus(scene: Any) -> Any:
     scene.device_class("gpu", 'device.driver == "gpu.example.com"')
     for node in ("n1", "n2"):
         scene.slice(node, *(gpu(f"d{number}") for number in range(4)), nodeName=node)
-        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-        others = [{"name": f"e{number}"} for number in range(4)]
-        scene.put(
-            "ResourceSlice",
-            f"nic-{node}",
-            spec={"driver": "nic", "pool": pool, "nodeName": node, "devices": others},
-        )
+        scene.slice(f"nic-{node}", *(f"e{number}" for number in range(4)), driver="nic", nodeName=node)
     return scene
 
 

@@ -28,10 +28,7 @@ def put_pool(scene: Any) -> Any:
     """Puts a pool of a driver for a node; `count` slices belong to it, of which one is there."""
 
     def put(driver: str, node: str, *names: str, count: int = 1, copy: str = "") -> None:
-        pool = {"name": node, "generation": 1, "resourceSliceCount": count}
-        devices = [{"name": name} for name in names]
-        spec = {"driver": driver, "pool": pool, "nodeName": node, "devices": devices}
-        scene.put("ResourceSlice", f"{driver}-{node}{copy}", spec=spec)
+        scene.slice(f"{driver}-{node}{copy}", *names, driver=driver, nodeName=node, count=count)
 
     return put
 
@@ -161,9 +158,8 @@ def test_an_invalid_pool_is_the_reason_only_where_it_matters(scene: Any, kinds: 
         fresh.device_class("mig", MIG)
         for (driver, node), kind in pools.items():
             for copy in {"complete": "a", "invalid": "ab"}.get(kind, "") if kind in those else "":
-                pool = {"name": node, "generation": 1, "resourceSliceCount": 1 + (kind == "invalid")}
-                spec = {"driver": driver, "pool": pool, "nodeName": node, "devices": [{"name": "x"}]}
-                fresh.put("ResourceSlice", f"{driver}-{node}-{copy}", spec=spec)
+                count = 1 + (kind == "invalid")
+                fresh.slice(f"{driver}-{node}-{copy}", "x", driver=driver, nodeName=node, count=count)
         for number in range(used):
             request = wants_all(count=1)
             claim = fresh.claim(request, name=f"user-{number}")

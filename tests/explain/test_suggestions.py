@@ -22,11 +22,7 @@ def gpus(scene: Any) -> Any:
     scene.device_class("gpu", f'device.driver == "{DRIVER}"')
     for node in ("n1", "n2"):
         scene.slice(node, device("a", model="x", serial=node), device("b", model="x"), nodeName=node)
-    pool = {"name": "net", "generation": 1, "resourceSliceCount": 1}
-    nic = {"name": "n", "attributes": {"typo": {"string": "x"}}}
-    scene.put(
-        "ResourceSlice", "nic", spec={"driver": "nic", "pool": pool, "allNodes": True, "devices": [nic]}
-    )
+    scene.slice("nic", {"name": "n", "attributes": {"typo": {"string": "x"}}}, driver="nic", pool="net")
     return scene
 
 

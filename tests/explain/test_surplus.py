@@ -19,13 +19,7 @@ def put_slice(scene: Any) -> PutSlice:
     scene.device_class("gpu", 'device.driver == "gpu"')
 
     def put(name: str, *devices: str, count: int = 1, **fields: Any) -> None:
-        spec = {
-            "driver": "gpu",
-            "pool": {"name": "p", "generation": 1, "resourceSliceCount": count},
-            "devices": [{"name": device} for device in devices],
-            **fields,
-        }
-        scene.put("ResourceSlice", name, spec=spec)
+        scene.slice(name, *devices, driver="gpu", pool="p", count=count, **fields)
 
     return put
 

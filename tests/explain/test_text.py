@@ -41,10 +41,7 @@ def test_of_many_alternatives_the_last_are_only_named(gpus: Any) -> None:
 def test_devices_of_other_drivers_are_told_last(gpus: Any, ask: Any) -> None:
     """Of a class of a driver and a model it is the model that is told, however many other drivers there are."""
     for driver in "abc":
-        pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
-        devices = [{"name": f"d{number}"} for number in range(9)]
-        spec = {"driver": driver, "pool": pool, "allNodes": True, "devices": devices}
-        gpus.put("ResourceSlice", driver, spec=spec)
+        gpus.slice(driver, *(f"d{number}" for number in range(9)), driver=driver, pool="p")
     model = 'device.attributes["gpu.example.com"].model == "h100"'
     gpus.device_class("gpu", f'device.driver == "gpu.example.com" && {model}')
     found = gpus.explain(gpus.claim(ask("r")))

@@ -11,7 +11,7 @@ from dra_operator.inventory import Inventory
 Make = Callable[..., Any]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make() -> Make:
     """Make an object of a kind: `make("Node", "node-1", labels={...}, spec={...})`."""
 
@@ -22,7 +22,7 @@ def make() -> Make:
     return build
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_slice(make: Make) -> Make:
     """Make a slice of the pool `pool` of driver `gpu`; devices are names or objects; more fields go into the spec."""
 

@@ -212,20 +212,13 @@ def test_toleration_of_our_taint_counts_for_nothing_under_the_policy(
 
 
 @given(st.permutations(["slice", "rule", "other", "settle"]), st.booleans())
-def test_the_order_in_which_things_come_does_not_matter(order, again):
+def test_the_order_in_which_things_come_does_not_matter(make_slice, order, again):
     """Slices, rules and what has settled give the same devices, in whatever order they come."""
 
     def build(steps):
         inventory = Inventory(settlement=Settlement())
-        devices = [{"name": "a", "taints": [OWNED]}, {"name": "b"}, {"name": "c"}]
-        spec = {
-            "driver": "gpu",
-            "pool": {"name": "pool", "generation": 1, "resourceSliceCount": 1},
-            "devices": devices,
-        }
-        body = {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec}
         parts = {
-            "slice": lambda: inventory.put(read_object(body, "ResourceSlice")),
+            "slice": lambda: inventory.put(make_slice("s", [{"name": "a", "taints": [OWNED]}, "b", "c"])),
             "rule": lambda: inventory.put(rule("one", device="b")),
             "other": lambda: inventory.put(rule("two", device="c")),
             "settle": lambda: inventory.settle({"one"}, {POOL} if again else set()),

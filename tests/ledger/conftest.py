@@ -11,7 +11,7 @@ from dra_operator.ledger import Ledger
 MakeClaim = Callable[..., Any]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def holding() -> MakeClaim:
     """Make a claim that holds devices of pool `gpu/pool`: names, or results with more fields."""
 
