@@ -1,11 +1,13 @@
-"""Counts the code lines, modules and classes of a checkout: `.ci/count_code.py [FOLDER]`.
+"""Counts the code lines, modules and classes of a checkout, and the words of its pages: `.ci/count_code.py [FOLDER]`.
 
 A code line has something on it beside a comment or a docstring. Docstrings are those of modules, classes and functions;
-a string that describes the attribute above it counts, as does every line of a string over several lines.
+a string that describes the attribute above it counts, as does every line of a string over several lines. A word has a
+letter or a digit, so bars of tables are none; pages that are made from the code say so at their top and do not count.
 """
 
 import ast
 import io
+import re
 import sys
 import tokenize
 from pathlib import Path
@@ -60,12 +62,22 @@ def _count_text(text: str) -> tuple[int, int]:
     return len(lines), sum(isinstance(node, ast.ClassDef) for node in nodes)
 
 
+def count_words(folder: Path) -> int:
+    """Return the number of words of README and docs/ that were written by hand."""
+    texts = [
+        path.read_text(encoding="utf-8") for path in (*folder.glob("README.md"), *folder.glob("docs/**/*.md"))
+    ]
+    by_hand = [text for text in texts if not re.search(r"\A#.*\n\n(?:Made|Generated) by `", text)]
+    return sum(bool(re.search(r"\w", word)) for text in by_hand for word in text.split())
+
+
 def main() -> int:
-    """Print the size of each root."""
+    """Print the size of each root, and the words."""
     folder = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[1]
     for root in ROOTS:
         lines, modules, classes = count(folder, root)
         print(f"{root}/: {lines:,} code lines, {modules} modules, {classes} classes")
+    print(f"README.md, docs/: {count_words(folder):,} words by hand")
     return 0
 
 
