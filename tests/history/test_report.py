@@ -1,11 +1,14 @@
 """Card-hours and waits: what a report says is what lists of the API server come to, state by state, exactly."""
 
+import re
 from collections import Counter, defaultdict
 from fractions import Fraction
 from itertools import pairwise
 
 import pytest
+from click.testing import CliRunner
 
+from dra_operator.cli.kubectl.commands import app
 from dra_operator.history.reader import Moment, Reader, Span, build_state
 from dra_operator.history.report import OTHERS, Grouping, ReportQuery, make_report
 from dra_operator.history.schema import MICRO, open_store
@@ -113,3 +116,35 @@ async def test_rows_come_to_the_same_by_any_grouping(tmp_path, by):
         assert sum(getattr(each, name) for each in other.periods) == getattr(period, name)
     states = (period.used, period.shared, period.free, period.tainted, period.blocked, period.unknown)
     assert sum(states) == period.published
+
+
+@pytest.mark.parametrize("by", [*Grouping])
+async def test_output_for_a_namespace_has_no_foreign_name(tmp_path, by):
+    """With a namespace, page, CSV and JSON have no name of another one, and the page asks nothing from elsewhere."""
+    url, page = f"sqlite:///{tmp_path}/history.db", tmp_path / "page.html"
+    recording = await play(url, 7)
+    foreign = {"team-b"} | {
+        body["metadata"]["name"]
+        for _, _, bodies in recording.moments
+        for body in bodies
+        if body["metadata"].get("namespace") == "team-b"
+    }
+    grouping = "label=project" if by is Grouping.LABEL else by.value
+    for format_ in ("csv", "json"):
+        command = [
+            "report",
+            "--history",
+            url,
+            "--since",
+            "2027-01-01T00:00:00Z",
+            "--by",
+            grouping,
+            "-n",
+            "team-a",
+        ]
+        found = CliRunner().invoke(app, [*command, "-o", format_, "--html", str(page)])
+        assert found.exit_code == 0, found.output
+        words = {*re.findall(r"[\w-]+", found.output + page.read_text())}
+        assert len(foreign) > 1
+        assert words.isdisjoint(foreign)
+    assert not re.search(r"<script|https?:|src=|href=|url\(", page.read_text())

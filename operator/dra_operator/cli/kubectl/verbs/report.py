@@ -77,6 +77,7 @@ def _read_grouping(ctx: click.Context, param: click.Parameter, value: str) -> st
             type=click.Choice([CSV, JSON, YAML]),
             help="Output format; a table if left out.",
         ),
+        option("--html", metavar="FILE", help="Write it as one page for a browser, too."),
         option("--no-headers", is_flag=True, help="No line of column names."),
     ],
 )
@@ -91,6 +92,7 @@ def app(
     namespace: str,
     prices: str,
     format: str | None,  # noqa: A002 - as all verbs name it
+    html: str,
     no_headers: bool,
 ) -> None:
     """Say how many card-hours were held, idle and waited for, and what they cost, by a record.
@@ -104,6 +106,8 @@ def app(
     with refusing():
         query = partial(_query, by=by, by_amount=by_amount, prices=_read_prices(prices), namespace=namespace)
         report = _make(url, (since, until, every), query)
+        if html:
+            _write_page(report, html)
     options = Options(format=format if format in (JSON, YAML) else "", headers=not no_headers)
     lines = [*_csv(report)] if format == CSV else _tables(report, options)
     show(Answer("HistoryReport", report, lines), options)
@@ -138,6 +142,17 @@ def _query(
 
     name, _, label = by.partition("=")
     return ReportQuery(span, Grouping(name), label, every, by_amount, prices, namespace)
+
+
+def _write_page(report: "HistoryReport", path: str) -> None:
+    from pathlib import Path
+
+    from dra_operator.history.page import render_page
+
+    try:
+        Path(path).write_text(render_page(report), encoding="utf-8")
+    except OSError as error:
+        raise ReadingError(f"{path}: {error.strerror or error}") from error
 
 
 def _read_prices(path: str) -> "dict[str, Fraction]":
