@@ -75,6 +75,15 @@ class AgentOptions:
         return self.kubelet / "plugins_registry" / f"{driver}-reg.sock"
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Devices that were written at a time, and how often the same ones had been, one write soon after another."""
+
+    devices: list[dict[str, Any]]
+    repeats: int
+    at: float
+
+
 class Agent:
     """The agent, until `run` is cancelled."""
 
@@ -106,10 +115,8 @@ class Agent:
         self._offered: set[str] = set()
         self._displaced: set[str] = set()
         """Drivers of whose name there is another one."""
-        self._written: dict[str, Any] = {}
-        """The devices by driver that were written last."""
-        self._repeats = 0
-        self._repeated_at = 0.0
+        self._written: dict[str, _Written] = {}
+        """What was written last, by driver."""
 
     async def run(self) -> None:
         """Serve plugins and kubelet until cancelled. Raises OSError, and what `NodeView.run` raises."""
@@ -249,6 +256,7 @@ class Agent:
                 log.error("taints dropped", why=str(error))  # noqa: TRY400 - where it was found says nothing
                 self._wake.set()
                 return
+            self._count_write(resource.driver, devices)
             log.info("published", driver=resource.driver, devices=len(devices))
         free = sum("taints" not in each for each in devices)
         self._metrics.devices.labels(resource.name, "free").set(free)
@@ -269,13 +277,15 @@ class Agent:
 
     async def _hold_back(self, driver: str, devices: list[dict[str, Any]]) -> None:
         """Wait longer and longer before the same is written again: somebody changes it as often as it is written."""
-        now = time.monotonic()
-        if self._written.get(driver) == devices:
-            self._repeats = self._repeats + 1 if now - self._repeated_at < _REPEAT_SECONDS else 1
-            self._repeated_at = now
-            if self._repeats > _FREE_REPEATS:
-                await asyncio.sleep(_BACKOFF.delay(self._repeats - _FREE_REPEATS, random.random))
-        self._written[driver] = devices
+        last = self._written.get(driver)
+        if last is not None and last.devices == devices and last.repeats > _FREE_REPEATS:
+            delay = _BACKOFF.delay(last.repeats - _FREE_REPEATS, random.random)
+            await asyncio.sleep(max(0.0, last.at + delay - time.monotonic()))
+
+    def _count_write(self, driver: str, devices: list[dict[str, Any]]) -> None:
+        last, now = self._written.get(driver), time.monotonic()
+        is_again = last is not None and last.devices == devices and now - last.at < _REPEAT_SECONDS
+        self._written[driver] = _Written(devices, last.repeats + 1 if last and is_again else 0, now)
 
     async def _forget(self, resource: Resource) -> None:
         """Let go of a resource that has neither plugin nor claims."""
