@@ -21,10 +21,13 @@ def agent(control_plane):
         for name in (HERE, ELSEWHERE)
     }
     client = Client(control_plane.server, token_on_node(control_plane, HERE), control_plane.ca)
+
+    def status(node):
+        return client.request("POST", f"{SLICES}?dryRun=All", a_slice(nodes[node])).status
+
+    # The rights first: who has none is refused as by the policy.
     control_plane.client.wait_for(
-        "/healthz",
-        lambda _: client.request("POST", f"{SLICES}?dryRun=All", a_slice(nodes[ELSEWHERE])).status == 403,
-        what="the policy",
+        "/healthz", lambda _: (status(HERE), status(ELSEWHERE)) == (201, 403), what="rights and policy"
     )
     yield client, nodes
     control_plane.client.delete(f"{SLICES}?fieldSelector=spec.driver=foo.vendor.com")
