@@ -2,7 +2,7 @@
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import factories
 from dra_operator.cli.simulate import app

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from click.testing import CliRunner as ClickRunner
-from typer.testing import CliRunner
 
 from dra_operator.cli.kubectl.commands import app as kubectl
 from dra_operator.cli.simulate import app

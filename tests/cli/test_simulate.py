@@ -4,7 +4,7 @@ import json
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import factories
 from dra_operator.cli.simulate import app, coloured_table

@@ -2,7 +2,7 @@
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from dra_operator.cli.simulate import app
 from simulation import states

@@ -3,7 +3,7 @@
 import copy
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import slips_of_derived
 import too_long

@@ -7,7 +7,7 @@ of a second, and Kopf and the kubernetes package alone take longer than that. `c
 - `demo`, `cel`, `simulate`.
 - `snapshot`, with other names on demand.
 - `kubectl`: `kubectl dra`, a program of its own.
-- For all of them: `arguments` and `output` (files, and what is wrong with them).
+- For all of them: `output` (files, and what is wrong with them).
 """
 
 import os
@@ -19,7 +19,6 @@ from typing import NoReturn
 
 def main() -> None:
     """Run the command that the arguments name."""
-    # Typer is imported here for the same reason.
     from dra_operator.cli.commands import app
 
     for name in ("stdout", "stderr"):
@@ -34,9 +33,9 @@ def main() -> None:
         raise
 
 
-def _call(app: Callable[[], object]) -> NoReturn:
+def _call(app: Callable[[], int | None]) -> NoReturn:
     try:
-        sys.exit(app())  # type: ignore[arg-type]  # Typer hands on what a command returns
+        sys.exit(app())
     except OSError as error:
         from dra_operator.cli.output import NO_ROOM
 

@@ -4,11 +4,10 @@ A flag takes its value as text, so that a value which is not allowed is reported
 words wherever it came from.
 """
 
-import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
-import typer
+import click
 import yaml
 
 from dra_operator.cli.output import refuse
@@ -16,34 +15,19 @@ from dra_operator.controller.settings import LoadedSettings, Settings, SettingsE
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command a flag for each setting.
+    """Give a command a flag for each setting; it gets what was given as `flags`, and the file as `config`."""
 
-    `command` takes `config` (the configuration file, or None) and `flags` (what was given, by the name of the
-    setting) and whatever parameters of its own it declares.
-    """
-    own = [
-        parameter
-        for name, parameter in inspect.signature(command).parameters.items()
-        if name not in ("config", "flags")
-    ]
-    options = [_option("config", "Configuration file, YAML.", "FILE")]
-    options += [
-        _option(name, f"{field.description} Default: {field.default or 'empty'}.", _metavar(name))
-        for name, field in Settings.model_fields.items()
-    ]
-
-    def run(**given: Any) -> None:
-        config = given.pop("config")
+    def call(config: str | None, **given: Any) -> None:
         flags = {name: given.pop(name) for name in Settings.model_fields}
         command(
             config=config, flags={name: value for name, value in flags.items() if value is not None}, **given
         )
 
-    run.__doc__ = command.__doc__
-    run.__name__ = command.__name__
-    run.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined] # read by Typer
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *options)}
-    return run
+    call.__doc__ = command.__doc__
+    for name, field in reversed(Settings.model_fields.items()):
+        text = f"{field.description} Default: {field.default or 'empty'}."
+        call = click.option(flag(name), name, metavar=_metavar(name), help=text)(call)
+    return click.option("--config", metavar="FILE", help="Configuration file, YAML.")(call)
 
 
 def load_or_exit(flags: Mapping[str, str], config: str | None) -> LoadedSettings:
@@ -62,31 +46,18 @@ def _metavar(name: str) -> str:
     return "NUMBER" if annotation in (int, float) else "TEXT"
 
 
-def _option(name: str, text: str, metavar: str) -> inspect.Parameter:
-    option = typer.Option(flag(name), help=text, metavar=metavar)
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option]
-    )
-
-
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
-
-
-@app.command()
+@click.command("config")
+@click.option("--check", is_flag=True, help="Only check; print nothing if all is well.")
+@click.option("--markdown", "page", is_flag=True, help="Print docs/settings.md instead.")
 @with_settings
-def config(
-    config: str | None,
-    flags: Mapping[str, str],
-    check: Annotated[bool, typer.Option("--check", help="Only check; print nothing if all is well.")] = False,  # noqa: FBT002
-    page: Annotated[bool, typer.Option("--markdown", help="Print docs/settings.md instead.")] = False,  # noqa: FBT002
-) -> None:
+def app(*, config: str | None, flags: Mapping[str, str], check: bool, page: bool) -> None:
     """Print the settings in force as a configuration file, and where each was set."""
     if page:
-        typer.echo(markdown(), nl=False)
+        click.echo(markdown(), nl=False)
         return
     loaded = load_or_exit(flags, config)
     if check:
         return
     for name, value in loaded.settings.model_dump().items():
         line = yaml.safe_dump({name: value}, default_flow_style=False).strip()
-        typer.echo(f"{line}  # {loaded.origins.get(name, 'default')}")
+        click.echo(f"{line}  # {loaded.origins.get(name, 'default')}")

@@ -8,18 +8,18 @@ demo.yaml.
 import asyncio
 import contextlib
 import shutil
+import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 import yaml
 
 from dra_operator.api.names import PENDING_ANNOTATION
-from dra_operator.cli.arguments import port_number
 from dra_operator.cli.output import refuse
 from dra_operator.questions.documents import why
 from dra_operator.questions.manifests import to_yaml
@@ -30,30 +30,23 @@ CLAIMS = ("all-gpus", "best-gpu", "big-gpu")
 PATIENCE = 30.0
 """Seconds after which the demo gives up."""
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-
-@app.command()
-def demo(
-    *,
-    keep: Annotated[
-        bool, typer.Option("--serve", help="Keep the API server and the operator up until Ctrl-C.")
-    ] = False,
-    port: Annotated[
-        int,
-        typer.Option(
-            metavar="NUMBER",
-            parser=port_number,
-            help="Where the API server listens on loopback; 0 takes a free port.",
-        ),
-    ] = 0,
-) -> None:
+@click.command("demo")
+@click.option("--serve", "keep", is_flag=True, help="Keep the API server and the operator up until Ctrl-C.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="NUMBER",
+    help="Where the API server listens on loopback; 0 takes a free port.",
+)
+def app(*, keep: bool, port: int) -> None:
     """Run the operator on an API server in memory and show what it does. Needs no cluster."""
     from dra_operator.controller import logs
 
     logs.configure("console", "warning")
-    typer.echo("An API server in memory, two nodes with two GPUs each, and the operator.\n")
-    raise typer.Exit(asyncio.run(_run(port, keep=keep)))
+    click.echo("An API server in memory, two nodes with two GPUs each, and the operator.\n")
+    sys.exit(asyncio.run(_run(port, keep=keep)))
 
 
 async def _run(port: int, *, keep: bool) -> int:
@@ -73,7 +66,7 @@ async def _run(port: int, *, keep: bool) -> int:
 
 @contextlib.contextmanager
 def _kept(kubeconfig: str) -> Iterator[Path]:
-    """Write a kubeconfig to a file that is gone afterwards. Raises Exit with 2 where nothing can be written."""
+    """Write a kubeconfig to a file that is gone afterwards. Ends the command with 2 where nothing can be written."""
     with contextlib.ExitStack() as stack:
         place = "temporary files"
         try:
@@ -105,14 +98,14 @@ async def _show(server: Any, kubeconfig: Path, *, keep: bool) -> int:
         )
         if settled not in done:
             late = f"the claims are not settled after {PATIENCE:.0f} s"
-            typer.echo(f"error: {'the operator has ended' if operator in done else late}", err=True)
+            click.echo(f"error: {'the operator has ended' if operator in done else late}", err=True)
             settled.cancel()
             stop.set()
             return max(1, await operator)
         for name, text in SHOWN:
-            typer.echo(f"resourceclaim/{name}: {text}")
-            typer.echo(await _shown(session, name))
-        typer.echo(await _summary(session))
+            click.echo(f"resourceclaim/{name}: {text}")
+            click.echo(await _shown(session, name))
+        click.echo(await _summary(session))
     if keep:
         _say_how_to_go_on(kubeconfig, server.url)
     else:
@@ -131,8 +124,8 @@ async def _apply(session: Any) -> None:
         metadata = body["metadata"]
         kind = Served(KINDS[body["kind"]], body["apiVersion"].rpartition("/")[2])
         await session.request("POST", kind.path(metadata.get("namespace", "")), body=body)
-        typer.echo(f"{kind.kind.plural}/{metadata['name']} created")
-    typer.echo()
+        click.echo(f"{kind.kind.plural}/{metadata['name']} created")
+    click.echo()
 
 
 async def _settled(session: Any) -> None:
@@ -196,9 +189,9 @@ def _say_what_next() -> None:
         "docs/reasons.md": "what the reasons mean, and what to do",
     }
     width = max(map(len, following))
-    typer.echo("Try next:")
+    click.echo("Try next:")
     for what, for_what in following.items():
-        typer.echo(f"  {what:{width}}   {for_what}")
+        click.echo(f"  {what:{width}}   {for_what}")
 
 
 def _program() -> str:
@@ -211,8 +204,8 @@ def _program() -> str:
 
 
 def _say_how_to_go_on(kubeconfig: Path, url: str) -> None:
-    typer.echo(f"The API server is up at {url}. In another terminal:")
-    typer.echo(f"  export KUBECONFIG={kubeconfig}")
-    typer.echo("  kubectl get resourceclaims,resourceslices,deviceclasses")
-    typer.echo("  kubectl delete resourceclaim all-gpus      # frees the GPUs of node-1")
-    typer.echo("Ctrl-C ends it.")
+    click.echo(f"The API server is up at {url}. In another terminal:")
+    click.echo(f"  export KUBECONFIG={kubeconfig}")
+    click.echo("  kubectl get resourceclaims,resourceslices,deviceclasses")
+    click.echo("  kubectl delete resourceclaim all-gpus      # frees the GPUs of node-1")
+    click.echo("Ctrl-C ends it.")

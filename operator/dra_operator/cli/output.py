@@ -36,7 +36,9 @@ class _NamedPath(click.Path):
 
 
 FILE: Final = _NamedPath(path_type=Path)
-"""The type of a file on the command line, for Click."""
+"""The type of a file on the command line."""
+PLACE: Final = _NamedPath()
+"""The type of a file or folder on the command line, which stays a text."""
 
 
 @contextmanager
@@ -67,7 +69,6 @@ def refuse(*problems: str) -> NoReturn:
     """Print what cannot be used, or be written, to stderr and end the command with 2."""
     for problem in problems:
         click.echo(f"error: {problem}", err=True)
-    # Commands are of Click or of Typer, which has a Click of its own: neither knows the Exit of the other.
     raise SystemExit(2) from None
 
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
-import typer
+import click
 
 from dra_operator.cli.config import load_or_exit, with_settings
 from dra_operator.cli.output import refuse
@@ -42,12 +42,9 @@ def freeze() -> None:
     gc.collect()
 
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
-
-
-@app.command()
+@click.command("run")
 @with_settings
-def run(config: str | None, flags: Mapping[str, str]) -> None:
+def app(*, config: str | None, flags: Mapping[str, str]) -> None:
     """Run the operator until SIGTERM or Ctrl-C. Settings can also come from the environment or a file."""
     # Kopf handles it once it runs. Before, a plugin may take a minute to say as whom we speak, and the first process of
     # a container ignores what it does not handle.
@@ -70,6 +67,6 @@ def run(config: str | None, flags: Mapping[str, str]) -> None:
         refuse(str(error))
     # Before the event loop: nobody is kept waiting by it.
     if not is_sound():
-        raise typer.Exit(1)
+        sys.exit(1)
     warn_of_all_devices(settings)
-    raise typer.Exit(asyncio.run(serve(settings, access, settle=freeze)))
+    sys.exit(asyncio.run(serve(settings, access, settle=freeze)))

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
 from dra_operator.api.core import NodeSelector
 from dra_operator.api.names import BROKEN_ANNOTATION, FINALIZER, PENDING_ANNOTATION
@@ -23,10 +23,9 @@ from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult
 from dra_operator.api.versions import FOLLOWED, Rules, Version, rules_of
 from dra_operator.api.write import allocation_to_wire, to_wire
-from dra_operator.cli.arguments import choice_of, file_path, node_name, place
 from dra_operator.cli.kubectl.options import use_colours
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Style, listing
-from dra_operator.cli.output import align, opened, refuse, refusing
+from dra_operator.cli.output import FILE, PLACE, align, opened, refuse, refusing
 from dra_operator.pods.scheduler import Outcome, State
 from dra_operator.questions.allocate import decide_all
 from dra_operator.questions.assumed_nodes import UnknownNodeError
@@ -37,8 +36,6 @@ from dra_operator.questions.gangs import find_gang_notes
 from dra_operator.questions.load import gather
 from dra_operator.questions.manifests import find_header, read, to_yaml
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
-
 
 class Format(StrEnum):
     """How the outcome is printed."""
@@ -48,76 +45,74 @@ class Format(StrEnum):
     JSON = "json"
 
 
-_Kubernetes = Annotated[
-    Version | None,
-    typer.Option(
-        metavar=f"[{'|'.join(FOLLOWED)}]",
-        parser=choice_of(FOLLOWED),
-        help="Version of Kubernetes whose rules decide: that of the snapshot, or 1.37, if left out.",
-    ),
-]
+def _named(_ctx: click.Context, _param: click.Parameter, nodes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of nodes. Raises BadParameter if one is empty."""
+    if "" in nodes:
+        raise click.BadParameter(
+            "an empty name names no node; it may come from a variable that the shell does not know"
+        )
+    return nodes
 
 
-@app.command()
-def simulate(
-    more: Annotated[
-        # Hidden, as Typer would show its type in Python; the line of usage shows it.
-        list[str] | None,
-        typer.Argument(metavar="FILE_OR_DIR", parser=place, hidden=True),
-    ] = None,
+@click.command("simulate")
+@click.argument("more", type=PLACE, metavar="[FILE_OR_DIR]...", nargs=-1)
+@click.option(
+    *("-f", "--filename", "files"),
+    type=PLACE,
+    multiple=True,
+    metavar="FILE_OR_DIR",
+    help="Manifests, YAML or JSON; a folder with everything below it; - is stdin. May be repeated; -f may be left out.",
+)
+@click.option(
+    *("--node", "nodes"),
+    multiple=True,
+    metavar="NODE",
+    callback=_named,
+    help="Allow only this node. May be repeated.",
+)
+@click.option(
+    "--kubernetes",
+    type=click.Choice(FOLLOWED),
+    help="Version of Kubernetes whose rules decide: that of the snapshot, or 1.37, if left out.",
+)
+@click.option(
+    *("-o", "--output"),
+    type=click.Choice([each.value for each in Format]),
+    default=Format.TABLE.value,
+    show_default=True,
+    help="Output format.",
+)
+@click.option("--out", type=FILE, metavar="FILE", help="Write to this file; .gz is compressed.")
+def app(
     *,
-    file: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-f",
-            "--filename",
-            metavar="FILE_OR_DIR",
-            parser=place,
-            help="Manifests, YAML or JSON; a folder with everything below it; - is stdin. May be repeated; -f may be "
-            "left out.",
-        ),
-    ] = None,
-    node: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NODE", parser=node_name, help="Allow only this node. May be repeated."),
-    ] = None,
-    kubernetes: _Kubernetes = None,
-    output: Annotated[
-        Format,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar=f"[{'|'.join(Format)}]",
-            parser=choice_of(Format),
-            help="Output format.",
-        ),
-    ] = Format.TABLE,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", parser=file_path, help="Write to this file; .gz is compressed."),
-    ] = None,
+    more: tuple[str, ...],
+    files: tuple[str, ...],
+    nodes: tuple[str, ...],
+    kubernetes: Version | None,
+    output: str,
+    out: Path | None,
 ) -> None:
     """Decide the claims in some manifests, those of pods as kube-scheduler would. Needs no cluster.
 
     Exit code 0: every claim has its devices; 1: a claim waits or is broken; 2: something could not be read.
     """
-    places = [*(file or ()), *(more or ())]
+    places = [*files, *more]
     gathered = _load(places)
     try:
-        cluster = Cluster(gathered, only_nodes=node or (), rules=_rules(kubernetes, places))
+        cluster = Cluster(gathered, only_nodes=nodes, rules=_rules(kubernetes, places))
     except UnknownNodeError as error:
         refuse(*map(printable, (*gathered.errors, f"--node: {error}")))
     _say(f"error: {line}" for line in cluster.errors)
     decided = decide_all(cluster)
     _say(f"note: {line}" for line in (*decided.notes, *find_gang_notes(cluster)))
     with refusing(None, out):
-        _print(decided.outcomes, output, out)
+        _print(decided.outcomes, Format(output), out)
     counts = Counter(outcome.state for outcome in decided.outcomes)
     _say([", ".join(f"{counts[state]} {state.value}" for state in State if counts[state]) or "no claims"])
     if cluster.errors:
-        raise typer.Exit(2)
+        sys.exit(2)
     if decided.missing or counts[State.PENDING] or counts[State.BROKEN]:
-        raise typer.Exit(1)
+        sys.exit(1)
 
 
 def _load(places: Sequence[str]) -> LoadResult:
@@ -138,14 +133,14 @@ def _rules(kubernetes: Version | None, places: Sequence[str]) -> Rules:
 def _say(lines: Iterable[str]) -> None:
     for line in lines:
         # What is in files may be meant for the terminal.
-        typer.echo(printable(line), err=True)
+        click.echo(printable(line), err=True)
 
 
 def _print(decided: Sequence[Outcome], output: Format, out: Path | None) -> None:
     is_shown = output is Format.TABLE and out is None and sys.stdout.isatty()
     text = coloured_table(decided) if is_shown else _text(decided, output)
     if out is None:
-        typer.echo(text, nl=False)
+        click.echo(text, nl=False)
     else:
         with opened(out, "wb") as file:
             file.write(text.encode())

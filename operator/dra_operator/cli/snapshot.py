@@ -11,9 +11,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import typer
+import click
 
 from dra_operator.api.convert import Body
 from dra_operator.api.kinds import OWN_NAMES
@@ -30,8 +30,7 @@ from dra_operator.api.names import (
     SPECIAL_CLAIM_ANNOTATION,
 )
 from dra_operator.api.validation.unknown_fields import without_unknown_fields
-from dra_operator.cli.arguments import file_path
-from dra_operator.cli.output import opened, refuse, refusing
+from dra_operator.cli.output import FILE, opened, refuse, refusing
 from dra_operator.pods.gate import read_mark
 from dra_operator.questions.kept_fields import NEEDED, RARE, TAKEN, trim
 from dra_operator.questions.manifests import SnapshotHeader, write_header, write_yaml
@@ -286,19 +285,6 @@ def _without_parameters(value: Any) -> Any:
 
 _Answer = TypeVar("_Answer")
 
-Kubeconfig = Annotated[
-    str,
-    typer.Option(metavar="FILE", envvar="DRA_OPERATOR_KUBECONFIG", help="Kubeconfig file, as for `run`."),
-]
-Context = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        envvar="DRA_OPERATOR_CONTEXT",
-        help="Context of the kubeconfig file, as for `run`.",
-    ),
-]
-
 
 def ask(kubeconfig: str, context: str, question: "Callable[[ApiSession], Awaitable[_Answer]]") -> _Answer:
     """Return what comes of a session with a cluster; end the command with 2 where there is none, or it refuses."""
@@ -327,8 +313,6 @@ END_OF_DOCUMENTS = b"...\n"
 ATTEMPTS = 3
 """How often a list is begun, if the API server forgets it in the middle."""
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
-
 
 @dataclass(slots=True)
 class Snapshot:
@@ -343,23 +327,30 @@ class Snapshot:
     kubernetes: str = ""
 
 
-@app.command()
-def snapshot(
-    *,
-    redacted: Annotated[
-        bool,
-        typer.Option(
-            "--redact",
-            help="Replace names, namespaces, labels, annotations and uids of claims and pods; drop opaque parameters.",
-        ),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", parser=file_path, help="Write to this file; .gz is compressed."),
-    ] = None,
-    kubeconfig: Kubeconfig = "",
-    context: Context = "",
-) -> None:
+@click.command("snapshot")
+@click.option(
+    *("--redact", "redacted"),
+    is_flag=True,
+    help="Replace names, namespaces, labels, annotations and uids of claims and pods; drop opaque parameters.",
+)
+@click.option("--out", type=FILE, metavar="FILE", help="Write to this file; .gz is compressed.")
+@click.option(
+    "--kubeconfig",
+    default="",
+    metavar="FILE",
+    envvar="DRA_OPERATOR_KUBECONFIG",
+    show_envvar=True,
+    help="Kubeconfig file, as for `run`.",
+)
+@click.option(
+    "--context",
+    default="",
+    metavar="NAME",
+    envvar="DRA_OPERATOR_CONTEXT",
+    show_envvar=True,
+    help="Context of the kubeconfig file, as for `run`.",
+)
+def app(*, redacted: bool, out: Path | None, kubeconfig: str, context: str) -> None:
     """Write the state of a cluster, as far as claims depend on it, for `simulate -f`. Only reads from the cluster."""
     begun = time.time()
     taken = ask(kubeconfig, context, read_objects)
@@ -370,8 +361,8 @@ def snapshot(
         # By this it is known that nothing was cut off.
         file.write(END_OF_DOCUMENTS)
     for note in taken.notes:
-        typer.echo(f"note: {note}", err=True)
-    typer.echo(_summary(bodies), err=True)
+        click.echo(f"note: {note}", err=True)
+    click.echo(_summary(bodies), err=True)
 
 
 async def read_objects(session: "ApiSession", kinds: Sequence[str] = TAKEN) -> Snapshot:
