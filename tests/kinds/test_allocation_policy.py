@@ -220,8 +220,8 @@ def test_status_says_what_the_rules_hit(hits, said):
 
     assert found.status["hits"] == said
     (event,) = found.events
-    assert event[:2] == ("Normal", "Owning")
-    assert said in event[2]
+    assert (event.is_warning, event.reason) == (False, "Owning")
+    assert said in event.message
 
 
 def test_what_becomes_otherwise_is_an_event_once():
@@ -233,14 +233,14 @@ def test_what_becomes_otherwise_is_an_event_once():
     releasing = planned(policy("a", told=settled.status), rule(GPU, "a"), holders=[("team", "c")])
     gone = planned(policy("a", told=releasing.status))
 
-    assert [each[:2] for each in settled.events] == [
-        ("Warning", "NotFenced"),
-        ("Normal", "Settled"),
-        ("Warning", "Overlapping"),
+    assert [(each.is_warning, each.reason) for each in settled.events] == [
+        (True, "NotFenced"),
+        (False, "Settled"),
+        (True, "Overlapping"),
     ]
     assert again.events == ()
-    assert [each[:2] for each in releasing.events] == [("Normal", "Releasing")]
-    assert [each[:2] for each in gone.events] == [("Normal", "GivenBack")]
+    assert [(each.is_warning, each.reason) for each in releasing.events] == [(False, "Releasing")]
+    assert [(each.is_warning, each.reason) for each in gone.events] == [(False, "GivenBack")]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ from dra_operator.kinds.changes import (
     Create,
     Delete,
     Patch,
+    Plan,
+    PlanEvent,
     condition,
     first_names,
     owner_reference,
@@ -42,12 +44,13 @@ EVENT_OVERLAPPING: Final = "Overlapping"
 EVENT_RELEASING: Final = "Releasing"
 EVENT_GIVEN_BACK: Final = "GivenBack"
 _EVENTS: Final = {
-    ("Settled", "True"): ("Normal", EVENT_SETTLED),
-    ("Fenced", "False"): ("Warning", EVENT_NOT_FENCED),
-    ("Overlapping", "True"): ("Warning", EVENT_OVERLAPPING),
-    ("Releasing", "True"): ("Normal", EVENT_RELEASING),
+    ("Settled", "True"): EVENT_SETTLED,
+    ("Fenced", "False"): EVENT_NOT_FENCED,
+    ("Overlapping", "True"): EVENT_OVERLAPPING,
+    ("Releasing", "True"): EVENT_RELEASING,
 }
-"""Of which conditions, as they become so, there is an Event, by type and reason."""
+"""Of which conditions, as they become so, there is an Event, and its reason."""
+_WARNINGS: Final = frozenset((EVENT_NOT_FENCED, EVENT_OVERLAPPING))
 
 _NOTHING: Final = Selector("")
 ClaimName: TypeAlias = tuple[str, str]
@@ -123,20 +126,6 @@ class Hits:
     used: int = 0
     holders: Sequence[ClaimName] = ()
     half_owned: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to be written for a policy, its status, and what is to be told: type, reason and message of Events.
-
-    `is_released`: no rule belongs to it any more; `is_ending`: no claim is waited for.
-    """
-
-    changes: tuple[Change, ...]
-    status: Body
-    events: tuple[tuple[str, str, str], ...]
-    is_released: bool
-    is_ending: bool
 
 
 def read_policy(body: Mapping[str, Any]) -> Policy:
@@ -221,9 +210,9 @@ def plan(
     return Plan(
         tuple(found.changes),
         status,
-        tuple(_find_events(policy.told, status, found.changes)),
         is_released=not found.told,
         is_ending=not found.releasing,
+        events=tuple(_find_events(policy.told, status, found.changes)),
     )
 
 
@@ -323,8 +312,13 @@ def _reference(policy: Policy) -> Body:
 
 
 def _describe(selector: Selector, name: str, state: str, hits: Hits) -> Body:
-    chosen = {key: value for key in ("driver", "pool", "device") if (value := getattr(selector, key))}
-    return {**chosen, "rule": name, "state": state, "devices": hits.devices, "claims": len(hits.holders)}
+    return {
+        **selector.fields,
+        "rule": name,
+        "state": state,
+        "devices": hits.devices,
+        "claims": len(hits.holders),
+    }
 
 
 # --- the status
@@ -424,17 +418,15 @@ def _releasing(told: Sequence[Body], releasing: Iterable[ClaimName]) -> Body:
 # --- the Events
 
 
-def _find_events(
-    before: Mapping[str, Any], after: Body, changes: Iterable[Change]
-) -> Iterator[tuple[str, str, str]]:
+def _find_events(before: Mapping[str, Any], after: Body, changes: Iterable[Change]) -> Iterator[PlanEvent]:
     """Yield what has become otherwise since a status."""
     if made := [change.body["metadata"]["name"] for change in changes if isinstance(change, Create)]:
-        yield "Normal", EVENT_OWNING, f"{first_names(made)}: {after['hits']}; what claims hold stays theirs"
+        yield PlanEvent(EVENT_OWNING, f"{first_names(made)}: {after['hits']}; what claims hold stays theirs")
     known = {each["type"]: each["status"] for each in before.get("conditions") or ()}
     for each in after["conditions"]:
-        kind = _EVENTS.get((each["type"], each["status"]))
-        if kind is not None and known.get(each["type"]) != each["status"]:
-            yield (*kind, each["message"])
+        reason = _EVENTS.get((each["type"], each["status"]))
+        if reason is not None and known.get(each["type"]) != each["status"]:
+            yield PlanEvent(reason, each["message"], is_warning=reason in _WARNINGS)
     left = {each["rule"] for each in after["rules"]}
     gone = [
         each["rule"]
@@ -442,8 +434,5 @@ def _find_events(
         if each["state"] == "Releasing" and each["rule"] not in left
     ]
     if gone:
-        yield (
-            "Normal",
-            EVENT_GIVEN_BACK,
-            f"{first_names(gone)}: the operator decides about these devices no more",
-        )
+        text = f"{first_names(gone)}: the operator decides about these devices no more"
+        yield PlanEvent(EVENT_GIVEN_BACK, text)

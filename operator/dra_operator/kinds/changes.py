@@ -3,12 +3,16 @@
 Source: k8s.io/apimachinery/pkg/apis/meta/v1, `Condition`, `Preconditions`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
+
+from pydantic import ValidationError
 
 from dra_operator.api.names import GROUP, GROUP_VERSION
 
+T = TypeVar("T")
 RULE: Final = "DeviceTaintRule"
 Body: TypeAlias = dict[str, Any]
 _MOST_NAMED: Final = 5
@@ -63,6 +67,30 @@ class Delete:
 Change: TypeAlias = Create | Patch | Delete
 
 
+@dataclass(frozen=True, slots=True)
+class PlanEvent:
+    """An Event of an object; `seconds` is how long it took, where that is measured."""
+
+    reason: str
+    message: str
+    is_warning: bool = False
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be written for an object, its status, its conditions without times and generations, and its Events.
+
+    `is_released`: nothing belongs to it any more; `is_ending`: what still does goes at once, and waits for nobody.
+    """
+
+    changes: tuple[Change, ...]
+    status: Body
+    is_released: bool
+    is_ending: bool
+    events: tuple[PlanEvent, ...] = ()
+
+
 def taint_rule(
     name: str, chosen: Mapping[str, str], key: str, api_version: str, owners: Sequence[Body] = ()
 ) -> Body:
@@ -84,6 +112,15 @@ def owner_reference(kind: str, name: str, uid: str) -> Body:
 def condition(name: str, status: str, reason: str, message: str) -> Body:
     """Return a condition without its times."""
     return {"type": name, "status": status, "reason": reason, "message": message}
+
+
+def read_all(read: Callable[[Body], T], bodies: Iterable[Body]) -> list[T]:
+    """Return objects of a kind, read; one that an older schema let pass says so itself, and is left out."""
+    found = []
+    for body in bodies:
+        with contextlib.suppress(ValidationError):
+            found.append(read(body))
+    return found
 
 
 def complete_conditions(status: Body, before: Iterable[Mapping[str, Any]], now: str) -> Body:

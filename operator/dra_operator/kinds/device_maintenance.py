@@ -42,9 +42,12 @@ class MaintenanceDevices(BaseModel):
         return self
 
     def __str__(self) -> str:
-        return (
-            f"node {self.node}" if self.driver is None else str(Selector(self.driver, self.pool, self.device))
-        )
+        return f"node {self.node}" if self.selector is None else str(self.selector)
+
+    @property
+    def selector(self) -> Selector | None:
+        """Which devices of a driver are meant, if not those of a node."""
+        return None if self.driver is None else Selector(self.driver, self.pool, self.device)
 
     def may_be_in(self, driver: str, pool: str, nodes: Sequence[str]) -> bool:
         """Return whether a pool can have such devices; `nodes` publish it."""
@@ -54,9 +57,7 @@ class MaintenanceDevices(BaseModel):
 
     def names(self, key: DeviceKey, node: str) -> bool:
         """Return whether a device is meant; `node` publishes its pool alone, and is empty if none does."""
-        if self.node is not None:
-            return self.node == node
-        return self.driver == key.driver and self.pool in (None, key.pool) and self.device in (None, key.name)
+        return self.node == node if self.selector is None else self.selector.matches(key)
 
 
 class FittingClaims(BaseModel):

@@ -29,6 +29,7 @@ from dra_operator.kinds.changes import (
     Create,
     Delete,
     Patch,
+    Plan,
     condition,
     first_lines,
     first_names,
@@ -146,19 +147,6 @@ class Copy:
         return tuple([each for each in self.claim.status.reserved_for if each.uid != uid])
 
 
-@dataclass(frozen=True, slots=True)
-class ReservationPlan:
-    """What is to be written for a reservation, and its status.
-
-    `is_released`: no claim belongs to it any more; `is_ending`: no pod is waited for.
-    """
-
-    changes: tuple[Change, ...]
-    status: Body
-    is_released: bool
-    is_ending: bool
-
-
 def read_reservation(body: Mapping[str, Any]) -> Reservation:
     """Return a reservation as on the wire. Raises pydantic.ValidationError for a spec that the CRD would refuse.
 
@@ -212,7 +200,7 @@ def plan(
     api_version: str,
     *,
     refused: Mapping[str, str] = MappingProxyType({}),
-) -> ReservationPlan:
+) -> Plan:
     """Return what is to be written for a reservation.
 
     `template` is None if there is none; `copies` are all claims that have the name of a copy, be they of the
@@ -232,7 +220,7 @@ def plan(
             found.create(index)
     status = _build_status(reservation, found)
     is_ending = not any(each.users(reservation.uid) for each in own.values())
-    return ReservationPlan(tuple(found.changes), status, is_released=not own, is_ending=is_ending)
+    return Plan(tuple(found.changes), status, is_released=not own, is_ending=is_ending)
 
 
 def _choose(reservation: Reservation, own: Mapping[int, Copy]) -> set[int]:

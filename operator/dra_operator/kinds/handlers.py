@@ -6,7 +6,7 @@ They run in Kopf's own loop; `reconcile` reaches the cluster on the loop of the 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import kopf
 from pydantic import ValidationError
@@ -14,29 +14,13 @@ from pydantic import ValidationError
 from dra_operator.api.names import GROUP, GROUP_VERSION
 from dra_operator.api.text import timestamp
 from dra_operator.cluster.session import ApiError, ApiUnreachable
-from dra_operator.kinds.changes import Body, complete_conditions
+from dra_operator.kinds.changes import Body, Plan, complete_conditions
 
 AGAIN_SECONDS: Final = 5.0
 """How often an object is reconciled although nothing about it has changed: rules settle, claims end."""
 
 
-class Reconciliation(Protocol):
-    """What it came to that an object was reconciled."""
-
-    @property
-    def status(self) -> Body:
-        """The status of the object, its conditions without times and generations."""
-
-    @property
-    def is_released(self) -> bool:
-        """Whether nothing belongs to the object any more."""
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether what still belongs to it goes at once, and waits for nobody."""
-
-
-Reconcile: TypeAlias = Callable[[Body], Coroutine[Any, Any, Reconciliation]]
+Reconcile: TypeAlias = Callable[[Body], Coroutine[Any, Any, Plan]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +57,7 @@ def register(registry: kopf.OperatorRegistry, kind: OwnKind) -> None:
             raise kopf.TemporaryError(kind.left, delay=1.0 if found.is_ending else AGAIN_SECONDS)
 
 
-async def _reconcile(reconcile: Reconcile, body: Mapping[str, Any], patch: kopf.Patch) -> Reconciliation:
+async def _reconcile(reconcile: Reconcile, body: Mapping[str, Any], patch: kopf.Patch) -> Plan:
     """Reconcile an object. Raises TemporaryError where that could not be done now, PermanentError for a wrong spec."""
     plain: Body = dict(body)
     try:

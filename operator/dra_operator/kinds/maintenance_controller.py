@@ -1,7 +1,6 @@
 """The controller of DeviceMaintenance: reads what its plan needs, writes what it returns, and evicts pods."""
 
 import asyncio
-import contextlib
 import re
 import time
 from collections import Counter
@@ -12,14 +11,12 @@ from functools import partial
 from itertools import cycle, islice
 from typing import Final
 
-from pydantic import ValidationError
-
 from dra_operator.api.names import MAINTENANCE_POLICY, OWNED_POLICY
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.ownership_policy import read_maintenance_fence, refuses
 from dra_operator.cluster.session import ApiError, ApiUnreachable
-from dra_operator.kinds.changes import Body
+from dra_operator.kinds.changes import Body, Plan, read_all
 from dra_operator.kinds.device_maintenance import KIND, PLURAL, Maintenance, read_maintenance
 from dra_operator.kinds.device_reservation import read_template
 from dra_operator.kinds.maintenance_cards import Holder, find_cards, find_pod, read_holder
@@ -34,7 +31,7 @@ from dra_operator.kinds.maintenance_plan import (
     plan,
     read_rule,
 )
-from dra_operator.kinds.maintenance_status import MaintenanceResult, build_result
+from dra_operator.kinds.maintenance_status import build_result
 from dra_operator.kinds.maintenance_trial import Demand, find_misfit, make_claim, preview
 from dra_operator.kinds.selector import DeviceKey
 from dra_operator.kinds.world import World, path
@@ -78,12 +75,12 @@ class MaintenanceController:
     _refused_by_others: set[str] = field(default_factory=set)
     """Rules, by uid, about which no dry run says anything: another policy refuses it first."""
 
-    async def reconcile(self, body: Body) -> MaintenanceResult:
+    async def reconcile(self, body: Body) -> Plan:
         """Do what a maintenance lacks; return what came of it. Raises ApiError, ApiUnreachable, ValidationError."""
         async with self._turn:
             return await self._reconcile(body)
 
-    async def _reconcile(self, body: Body) -> MaintenanceResult:
+    async def _reconcile(self, body: Body) -> Plan:
         served = self.world.served("DeviceTaintRule")
         bodies = await self.world.list(path(PLURAL))
         uid = body["metadata"]["uid"]
@@ -105,7 +102,7 @@ class MaintenanceController:
         make_plan = partial(
             plan,
             own,
-            _read_others(bodies, uid),
+            [each for each in read_all(read_maintenance, bodies) if each.uid != uid],
             cards,
             rules=rules,
             holders={name: await self._read_holder(claim) for name, claim in claims.items()},
@@ -215,7 +212,7 @@ class MaintenanceController:
         where = self.world.served("Pod").path(claim.metadata.namespace, name)
         return read_holder(claim, await self.world.find(where))
 
-    async def _carry_out(self, found: MaintenancePlan) -> MaintenanceResult:
+    async def _carry_out(self, found: MaintenancePlan) -> Plan:
         refused = []
         for change in found.changes:
             try:
@@ -226,9 +223,8 @@ class MaintenanceController:
         evictions = {each: await self._evict(each) for each in found.evictions}
         concluded = build_result(found, evictions, refused)
         own = Subject(KIND, "", found.maintenance.name, found.maintenance.uid)
+        self.world.record_events(own, concluded.events)
         for event in concluded.events:
-            kind = "Warning" if event.is_warning else "Normal"
-            self.world.record(own, kind, event.reason, event.message)
             if event.reason == SAFE:
                 self.world.metrics.maintenance_safe_seconds.observe(event.seconds)
             elif event.reason == BROKEN:
@@ -273,12 +269,3 @@ def _read_devices(bodies: Iterable[Body]) -> dict[str, DeviceKey]:
 
 def _has_request(claim: ResourceClaim) -> bool:
     return bool(claim.spec.devices.requests)
-
-
-def _read_others(bodies: Iterable[Body], uid: str) -> list[Maintenance]:
-    found = []
-    for body in bodies:
-        # One that an older schema let pass says so itself, and keeps nothing from the others.
-        with contextlib.suppress(ValidationError):
-            found.append(read_maintenance(body))
-    return [each for each in found if each.uid != uid]

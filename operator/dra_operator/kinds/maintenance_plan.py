@@ -17,6 +17,7 @@ from dra_operator.kinds.changes import (
     Change,
     Create,
     Delete,
+    PlanEvent,
     first_lines,
     owner_reference,
     taint_rule,
@@ -80,16 +81,6 @@ class Eviction:
 
 
 @dataclass(frozen=True, slots=True)
-class MaintenanceEvent:
-    """An Event of the maintenance; `seconds` is how long it took, where that is measured."""
-
-    reason: str
-    message: str
-    is_warning: bool = False
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class MaintenancePlan:
     """What is to be done for a maintenance, and what will be told of it.
 
@@ -101,7 +92,7 @@ class MaintenancePlan:
     maintenance: Maintenance
     changes: tuple[Change, ...]
     evictions: tuple[Eviction, ...]
-    events: tuple[MaintenanceEvent, ...]
+    events: tuple[PlanEvent, ...]
     entries: tuple[CardStatus, ...]
     blocked: Mapping[str, str]
     unresolved: tuple[str, ...]
@@ -211,7 +202,7 @@ class _CardPlanner:
     """Those that are as they were made."""
     changes: list[Change] = field(default_factory=list)
     evictions: dict[str, Eviction] = field(default_factory=dict)
-    events: list[MaintenanceEvent] = field(default_factory=list)
+    events: list[PlanEvent] = field(default_factory=list)
     entries: list[CardStatus] = field(default_factory=list)
     blocked: dict[str, str] = field(default_factory=dict)
     needed: dict[DeviceKey, None] = field(default_factory=dict)
@@ -300,7 +291,7 @@ class _CardPlanner:
             text = f"no claim holds it; safe at {timestamp(end)} if it stays so"
             return self._enter(card, "Drained", text).model_copy(update={"since": since})
         seconds = (self.now - tainted).total_seconds()
-        self.events.append(MaintenanceEvent(SAFE, f"{card.name} can be worked on", seconds=seconds))
+        self.events.append(PlanEvent(SAFE, f"{card.name} can be worked on", seconds=seconds))
         return self._enter(card, "Safe", away)
 
     def _return(self, card: Card, *, was_begun: bool) -> CardStatus:
@@ -314,7 +305,7 @@ class _CardPlanner:
             )
         if card.taints:
             return self._enter(card, "Finished", f"still has the taint {', '.join(card.taints)}")
-        self.events.append(MaintenanceEvent("Returned", f"{card.name} is back in service"))
+        self.events.append(PlanEvent("Returned", f"{card.name} is back in service"))
         return self._enter(card, "Returned", "")
 
     def _enter(self, card: Card, phase: Phase, message: str) -> CardStatus:
@@ -337,7 +328,7 @@ class _CardPlanner:
         if known is not None and known.phase == "Safe":
             claims = first_lines(["/".join(each) for each in card.claims])
             text = f"{card.name} was safe, and is held by claim {claims}: stop the work on it"
-            self.events.append(MaintenanceEvent(BROKEN, text, is_warning=True))
+            self.events.append(PlanEvent(BROKEN, text, is_warning=True))
         entry = self._enter(card, "Tainted", "")
         wait = timedelta(seconds=self.own.spec.evict_after_seconds)
         due = max(self.rules[key].created for key in card.devices) + wait
@@ -374,7 +365,7 @@ class _CardPlanner:
             and (names := [key.name for key in lacking if key in known.keys])
         ):
             text = f"the taint of {', '.join(names)} of {card.name} was taken off or edited, and is made anew"
-            self.events.append(MaintenanceEvent("RuleRestored", text, is_warning=True))
+            self.events.append(PlanEvent("RuleRestored", text, is_warning=True))
 
     def write_rules(self, rules: Iterable[MaintenanceRule]) -> None:
         """Have rules made that are needed, and all others deleted before: a killed operator may have made others."""

@@ -2,36 +2,21 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from dra_operator.api.text import listed
-from dra_operator.kinds.changes import Body, condition, first_lines
+from dra_operator.kinds.changes import Body, Plan, PlanEvent, condition, first_lines
 from dra_operator.kinds.device_maintenance import CardStatus
-from dra_operator.kinds.maintenance_plan import Eviction, MaintenanceEvent, MaintenancePlan
+from dra_operator.kinds.maintenance_plan import Eviction, MaintenancePlan
 
 
-@dataclass(frozen=True, slots=True)
-class MaintenanceResult:
-    """A reconciliation of a maintenance: its status, and the Events of it. Nothing of it waits for claims to end."""
-
-    status: Body
-    events: tuple[MaintenanceEvent, ...]
-    is_released: bool
-    is_ending: bool = True
-
-
-def build_result(
-    plan: MaintenancePlan, evictions: Mapping[Eviction, str], refused: Sequence[str]
-) -> MaintenanceResult:
-    """Return what a plan came to.
+def build_result(plan: MaintenancePlan, evictions: Mapping[Eviction, str], refused: Sequence[str]) -> Plan:
+    """Return what is left of a plan that was carried out: the status, and the Events.
 
     `evictions` says why an eviction was refused, empty where it was granted; `refused` are changes that were.
     """
     entries = [_with_evictions(each, evictions) for each in plan.entries]
     evicted = [
-        MaintenanceEvent(
-            "Evicted", f"evicted pod {each.pod.namespace}/{each.pod.name}, which held {each.card}"
-        )
+        PlanEvent("Evicted", f"evicted pod {each.pod.namespace}/{each.pod.name}, which held {each.card}")
         for each, why in evictions.items()
         if not why
     ]
@@ -47,7 +32,8 @@ def build_result(
             _previewed(plan.maintenance.preview),
         ],
     }
-    return MaintenanceResult(status, (*plan.events, *evicted), plan.is_released)
+    # Nothing of it waits for claims to end.
+    return Plan((), status, plan.is_released, is_ending=True, events=(*plan.events, *evicted))
 
 
 def _with_evictions(entry: CardStatus, evictions: Mapping[Eviction, str]) -> CardStatus:

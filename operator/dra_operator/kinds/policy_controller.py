@@ -1,10 +1,7 @@
 """The controller of AllocationPolicy: reads what its plan needs, and writes what the plan returns."""
 
-import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-
-from pydantic import ValidationError
 
 from dra_operator.api.names import POLICY_FINALIZER
 from dra_operator.api.read import read_object
@@ -17,7 +14,6 @@ from dra_operator.kinds.allocation_policy import (
     PLURAL,
     ClaimName,
     Hits,
-    Plan,
     Policy,
     Rule,
     find_kept,
@@ -27,7 +23,7 @@ from dra_operator.kinds.allocation_policy import (
     read_policy,
     read_rule,
 )
-from dra_operator.kinds.changes import Body
+from dra_operator.kinds.changes import Body, Plan, read_all
 from dra_operator.kinds.selector import DeviceKey, Selector
 from dra_operator.kinds.world import State, World, path
 
@@ -41,7 +37,7 @@ class PolicyController:
     async def reconcile(self, body: Body) -> Plan:
         """Write what a policy lacks; return the plan. Raises ApiError, ApiUnreachable, ValidationError."""
         served = self.world.served("DeviceTaintRule")
-        others = await self._read_policies()
+        others = read_all(read_policy, await self.world.list(path(PLURAL)))
         policy = read_policy(body)
         # What Kopf has of it may be older than what was just read.
         policy = next((each for each in others if each.uid == policy.uid), replace(policy, selectors=()))
@@ -50,9 +46,7 @@ class PolicyController:
         found = plan(policy, others, rules, hits.__getitem__, served.api_version)
         for change in found.changes:
             await self.world.write(change)
-        subject = Subject(KIND, "", policy.name, policy.uid)
-        for event in found.events:
-            self.world.record(subject, *event)
+        self.world.record_events(Subject(KIND, "", policy.name, policy.uid), found.events)
         return found
 
     async def sweep(self) -> None:
@@ -70,14 +64,6 @@ class PolicyController:
         )
         for change in plan_sweep(left, alive, hits.__getitem__):
             await self.world.write(change)
-
-    async def _read_policies(self) -> list[Policy]:
-        found = []
-        for body in await self.world.list(path(PLURAL)):
-            # One that an older schema let pass says so itself, and keeps nothing from the others.
-            with contextlib.suppress(ValidationError):
-                found.append(read_policy(body))
-        return found
 
     async def _read_rules(self, served: Served) -> list[Rule]:
         found = []

@@ -20,7 +20,7 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.session import ApiError
 from dra_operator.inventory import Inventory
-from dra_operator.kinds.changes import Body, Create, Patch
+from dra_operator.kinds.changes import Body, Create, Patch, Plan
 from dra_operator.kinds.device_reservation import (
     CLAIM,
     ENDED,
@@ -29,7 +29,6 @@ from dra_operator.kinds.device_reservation import (
     PLURAL,
     Copy,
     Reservation,
-    ReservationPlan,
     Template,
     plan,
     plan_sweep,
@@ -58,7 +57,7 @@ class ReservationController:
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
     _phases: dict[str, str] = field(default_factory=dict)
 
-    async def reconcile(self, body: Body) -> ReservationPlan:
+    async def reconcile(self, body: Body) -> Plan:
         """Write what a reservation lacks; return the plan. Raises ApiError, ApiUnreachable, ValidationError."""
         uid = body["metadata"]["uid"]
         async with self._locks.setdefault(uid, asyncio.Lock()):
@@ -99,7 +98,7 @@ class ReservationController:
             return read_reservation(gone), None
         return read_reservation(current), current.get("status") or {}
 
-    async def _reconcile(self, own: Reservation) -> ReservationPlan:
+    async def _reconcile(self, own: Reservation) -> Plan:
         template = None if own.is_over(self.now()) else await self._find_template(own)
         copies = await self.world.ask(lambda state: find_copies(state, own))
         found = self._plan(own, template, copies)
@@ -137,7 +136,7 @@ class ReservationController:
         template: Template | None,
         copies: list[Copy],
         refused: Mapping[str, str] = _NONE,
-    ) -> ReservationPlan:
+    ) -> Plan:
         return plan(own, template, copies, self.now(), self.world.served(CLAIM).api_version, refused=refused)
 
     async def _find_template(self, own: Reservation) -> Template | None:

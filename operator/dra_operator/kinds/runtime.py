@@ -19,8 +19,8 @@ from dra_operator.api.names import GROUP, KOPF_FINALIZER
 from dra_operator.cluster.backoff import doubled
 from dra_operator.cluster.faults import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.session import ApiError, ApiUnreachable
-from dra_operator.kinds.changes import Body
-from dra_operator.kinds.handlers import OwnKind, Reconcile, Reconciliation, register
+from dra_operator.kinds.changes import Body, Plan
+from dra_operator.kinds.handlers import OwnKind, Reconcile, register
 
 FindVerbs: TypeAlias = Callable[[str], Awaitable[frozenset[str] | None]]
 """Returns what may be done with the objects of a kind: nothing where it is not served, None if nobody answers."""
@@ -157,7 +157,7 @@ def _on_this_loop(reconcile: Reconcile) -> Reconcile:
     """Return what reconciles on the loop that runs now, when called on another one."""
     loop = asyncio.get_running_loop()
 
-    async def reconcile_there(body: Body) -> Reconciliation:
+    async def reconcile_there(body: Body) -> Plan:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(reconcile(body), loop))
 
     return reconcile_there

@@ -41,8 +41,13 @@ class Selector:
     device: str | None = None
 
     def __str__(self) -> str:
-        parts = ((name, getattr(self, name)) for name in ("driver", "pool", "device"))
-        return ", ".join(f"{name} {value}" for name, value in parts if value is not None)
+        return ", ".join(f"{name} {value}" for name, value in self.fields.items())
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """What it names, as on the wire."""
+        named = {"driver": self.driver, "pool": self.pool, "device": self.device}
+        return {name: value for name, value in named.items() if value is not None}
 
     def matches(self, key: DeviceKey) -> bool:
         """True if a device is among those."""
@@ -67,8 +72,7 @@ class Selector:
 
     def rule(self, api_version: str, owners: Sequence[Body] = ()) -> Body:
         """Return the rule that owns these devices, as on the wire."""
-        chosen = {name: value for name in ("driver", "pool", "device") if (value := getattr(self, name))}
-        return taint_rule(self.rule_name, chosen, OWNED_KEY, api_version, owners)
+        return taint_rule(self.rule_name, self.fields, OWNED_KEY, api_version, owners)
 
 
 def from_rule_selector(selector: DeviceTaintSelector) -> Selector:

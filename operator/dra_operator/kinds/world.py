@@ -21,7 +21,7 @@ from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiU
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import RuleStatus
-from dra_operator.kinds.changes import Body, Change, Create, Delete
+from dra_operator.kinds.changes import Body, Change, Create, Delete, PlanEvent
 from dra_operator.ledger import Breakage, ClaimKey, Ledger
 
 T = TypeVar("T")
@@ -125,6 +125,11 @@ class World:
             return frozenset() if error.status in (403, 404) else None
         except ApiUnreachable:
             return None
+
+    def record_events(self, subject: Subject, events: Iterable[PlanEvent]) -> None:
+        """Record Events about an object."""
+        for each in events:
+            self.record(subject, "Warning" if each.is_warning else "Normal", each.reason, each.message)
 
     def served(self, kind: str) -> Served:
         """Return how a kind is served. Raises ApiUnreachable if it is not."""

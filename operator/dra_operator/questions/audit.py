@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import CLASS_PREFIX
@@ -378,6 +378,13 @@ _TOLERATE_OTHERS: Final = (
 )
 
 
+class _ForeignAllocation(NamedTuple):
+    """By what one knows that it was not the operator who allocated a claim; `is_older`: before the device was owned."""
+
+    why: str
+    is_older: bool = False
+
+
 def _find_foreign_allocations(view: _View) -> Iterator[Finding]:
     """Yield the claims with devices that the operator owns and somebody else allocated.
 
@@ -398,12 +405,10 @@ def _find_foreign_allocations(view: _View) -> Iterator[Finding]:
             if (found := view.published.find(result.driver, result.pool, result.device)) is not None
             if found[0].taints and any(map(is_owned_taint, found[0].taints[found[1]]))
         }
-        if not owned or (why := _why_foreign(record, owned.values())) is None:
+        if not owned or (other := _find_foreign(record, owned.values())) is None:
             continue
-        text = f"holds device {listed([*owned])}, which the operator owns: {why}"
-        yield _about(
-            Sort.FOREIGN_ALLOCATION, claim, text, _WHEN_IT_ENDS if why.endswith(_BEFORE) else _POLICY
-        )
+        text = f"holds device {listed([*owned])}, which the operator owns: {other.why}"
+        yield _about(Sort.FOREIGN_ALLOCATION, claim, text, _WHEN_IT_ENDS if other.is_older else _POLICY)
 
 
 def _owned_since(slice_: Slice, index: int, rules: Sequence[DeviceTaintRule]) -> float | None:
@@ -419,7 +424,7 @@ def _owned_since(slice_: Slice, index: int, rules: Sequence[DeviceTaintRule]) ->
     return min(known) if known and len(known) == len(times) else None
 
 
-def _why_foreign(record: ObjectRecord, owned_since: Iterable[float | None]) -> str | None:
+def _find_foreign(record: ObjectRecord, owned_since: Iterable[float | None]) -> _ForeignAllocation | None:
     """Return by what one knows that it was not the operator who allocated a claim; None if it may have been."""
     claim: ResourceClaim = record.obj
     assert claim.status.allocation is not None
@@ -433,12 +438,16 @@ def _why_foreign(record: ObjectRecord, owned_since: Iterable[float | None]) -> s
     if managers:
         if FIELD_MANAGER in managers:
             return None
-        return f"{managers[0]} allocated it{f' {_BEFORE}' if is_older else ''}"
+        return _ForeignAllocation(f"{managers[0]} allocated it{f' {_BEFORE}' if is_older else ''}", is_older)
     if claim.metadata.labels.get(OPT_OUT_LABEL) == "false":
-        return f'it has the label {OPT_OUT_LABEL}: "false", so the operator did not allocate it'
+        return _ForeignAllocation(
+            f'it has the label {OPT_OUT_LABEL}: "false", so the operator did not allocate it'
+        )
     if allocated is None:
-        return "its allocation has no allocationTimestamp, which the operator always writes"
-    return f"it was allocated {_BEFORE}" if is_older else None
+        return _ForeignAllocation(
+            "its allocation has no allocationTimestamp, which the operator always writes"
+        )
+    return _ForeignAllocation(f"it was allocated {_BEFORE}", is_older) if is_older else None
 
 
 def _find_tolerant(view: _View) -> Iterator[Finding]:
