@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator import Cluster
-from dra_operator.questions.assumed_nodes import UnknownNodeError
+from dra_operator.questions.contents import UnknownNodeError
 from factories import V1
 from small_cluster import CLASS, NODES, cluster, devices, holding, pod, template
 

@@ -28,9 +28,8 @@ from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Style, listing
 from dra_operator.cli.output import FILE, PLACE, align, opened, refuse, refusing
 from dra_operator.pods.scheduler import Outcome, State
 from dra_operator.questions.allocate import decide_all
-from dra_operator.questions.assumed_nodes import UnknownNodeError
 from dra_operator.questions.cluster import Cluster
-from dra_operator.questions.contents import LoadResult
+from dra_operator.questions.contents import LoadResult, UnknownNodeError
 from dra_operator.questions.fault_texts import everywhere
 from dra_operator.questions.gangs import find_gang_notes
 from dra_operator.questions.load import gather

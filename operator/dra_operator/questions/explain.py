@@ -59,6 +59,7 @@ from dra_operator.questions.audit import find_deletion_cause
 from dra_operator.questions.claims import (
     Use,
     find_obstructed,
+    find_own_holders,
     find_unbound,
     find_unprepared,
 )
@@ -67,7 +68,6 @@ from dra_operator.questions.gangs import GangAnswer
 from dra_operator.questions.operator_lease import describe_operator
 from dra_operator.questions.origin import AllocationOrigin, describe_allocation
 from dra_operator.questions.placer import Placer, Quotas
-from dra_operator.questions.rollout import find_own_holders
 from dra_operator.questions.state import ClusterState
 
 EFFORT: Final = Effort(decisions=1000, seconds=0.4)

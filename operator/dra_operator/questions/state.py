@@ -25,8 +25,7 @@ from dra_operator.inventory.ownership import Settlement
 from dra_operator.ledger import Breakage, BrokenAllocations, Cause, ClaimKey, Ledger
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.questions import fault_texts
-from dra_operator.questions.assumed_nodes import choose_nodes
-from dra_operator.questions.contents import LoadResult
+from dra_operator.questions.contents import LoadResult, choose_nodes
 from dra_operator.questions.fault_texts import find_notes, find_owners
 
 if TYPE_CHECKING:

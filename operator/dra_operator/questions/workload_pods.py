@@ -16,13 +16,13 @@ from dra_operator.pods.objects import Manifest, ObjectRecord, Place
 from dra_operator.pods.smallest_change import Effort
 from dra_operator.pods.workloads import KnownWorkload, Workload, part
 from dra_operator.questions.answers import Conclusion, UnknownObjectError, conclude
+from dra_operator.questions.claims import deployment_of
 from dra_operator.questions.copies import Pods, Subject, Template, find_pods
 from dra_operator.questions.explain import EFFORT, ExplainAnswer, explain, explain_placed
 from dra_operator.questions.fit import place_pods
 from dra_operator.questions.gang_members import all_of, choose_missing, find_gangs, is_of_gang
 from dra_operator.questions.gangs import GangAnswer, answer_gangs
 from dra_operator.questions.placer import Placer
-from dra_operator.questions.rollout import deployment_of
 from dra_operator.questions.state import ClusterState
 from dra_operator.questions.waiting import find_shape
 

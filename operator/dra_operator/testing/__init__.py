@@ -6,7 +6,7 @@ out: authentication and authorization, server-side apply, tables for kubectl, wa
 nominated a pod, bodies that are not JSON, deletion of collections and namespaces, garbage collection by owner, what the
 structs declare of values, and what nodes must declare for the devices of a slice.
 
-- A request: `server` listens and answers, `requests` reads path, parameters and body, `errors` refuse, or
+- A request: `server` listens, reads path, parameters and body, and answers; `errors` refuse, or
   come between, as tests have it.
 - A write: `registry`, with `patches`, what Go's structs make of a body (`schema`), and `strategy` (defaults,
   generation, admission, what may not change).

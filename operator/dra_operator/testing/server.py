@@ -7,6 +7,7 @@ It listens on loopback, speaks plain HTTP and believes everybody: it is for demo
 """
 
 import asyncio
+import random
 import secrets
 import time
 import uuid
@@ -14,18 +15,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, Final, Self
+from urllib.parse import unquote
 
 import orjson
 import yaml
 from aiohttp import web
 
 from dra_operator.api.names import RANDOM_LETTERS
-from dra_operator.testing import discovery, patches, requests
+from dra_operator.testing import discovery, errors, lists, patches, schema
 from dra_operator.testing.discovery import RESOURCES, Resource
 from dra_operator.testing.errors import DroppedError, Interceptor, RequestInfo, StatusError
-from dra_operator.testing.lists import Lists, Page, Watch, WatchBrokenError, error_line
-from dra_operator.testing.registry import Registry, Target
+from dra_operator.testing.lists import Lists, Page, Watch, WatchBrokenError, WatchOptions, error_line
+from dra_operator.testing.registry import DeleteOptions, Registry, Target, WriteOptions
 from dra_operator.testing.store import Store, StoredObject, wire_body
 
 # --- One HTTP request: what it wants, which fault meets it, and who answers.
@@ -60,7 +62,7 @@ class Handler:
         is_watch = request.query.get("watch", "") in ("1", "true")
         path = request.raw_path.partition("?")[0]
         try:
-            route = requests.find_route(self._resources, request.method, path, watch=is_watch)
+            route = find_route(self._resources, request.method, path, watch=is_watch)
             if route is None:
                 return self._answer_about_itself(request)
             return await self._answer(request, *route)
@@ -82,7 +84,7 @@ class Handler:
         info = RequestInfo(verb, target.resource.kind, target.subresource, target.name)
         what = f"{info.kind}/{info.subresource}" if info.subresource else info.kind
         self.requests[f"{info.verb} {what}"] += 1
-        body = await requests.read_body(request) if request.can_read_body else b""
+        body = await read_body(request) if request.can_read_body else b""
         try:
             await self._interceptor.admit(info)
         except DroppedError:
@@ -97,7 +99,7 @@ class Handler:
             return response
         if verb == "watch":
             return await self._watch(request, target, info)
-        requests.check_version(request.query, self._registry.store.revision)
+        check_version(request.query, self._registry.store.revision)
         answer = self._act(request, verb, target, body)
         return _break(request) if self._interceptor.drops_answer(info) else answer
 
@@ -107,18 +109,18 @@ class Handler:
         outcome: StoredObject | Mapping[str, Any]
         match verb:
             case "list":
-                return _list_response(target, requests.page(query, target, self._lists))
+                return _list_response(target, page(query, target, self._lists))
             case "create":
-                wire = requests.read_object(request, body)
-                outcome = registry.create(target, wire, requests.for_write(query))
+                wire = read_object(request, body)
+                outcome = registry.create(target, wire, for_write(query))
             case "update":
-                wire = requests.read_object(request, body)
-                outcome, is_new = registry.update(target, wire, requests.for_write(query))
+                wire = read_object(request, body)
+                outcome, is_new = registry.update(target, wire, for_write(query))
             case "patch":
                 change = patches.read(request.content_type, body, target.resource.struct(target.version))
-                outcome = registry.patch(target, change, requests.for_write(query))
+                outcome = registry.patch(target, change, for_write(query))
             case "delete":
-                outcome = registry.delete(target, requests.for_delete(query, request, body))
+                outcome = registry.delete(target, for_delete(query, request, body))
             case _:
                 outcome = registry.get(target)
         code = 201 if is_new else 200
@@ -128,7 +130,7 @@ class Handler:
 
     async def _watch(self, request: web.BaseRequest, target: Target, info: RequestInfo) -> web.StreamResponse:
         cut_after = self._interceptor.events_until_cut(info)
-        options = requests.for_watch(request.query, target, self._bookmark_seconds, cut_after)
+        options = for_watch(request.query, target, self._bookmark_seconds, cut_after)
         watching = Watch(self._registry.store, options, self._interceptor, lambda: self.stopping)
         response = await _start_stream(request)
         chunks = watching.chunks()
@@ -147,7 +149,7 @@ class Handler:
 
 def _json_response(body: bytes | Mapping[str, Any], code: int = 200) -> web.Response:
     encoded = body if isinstance(body, bytes) else orjson.dumps(body)
-    return web.Response(status=code, body=encoded + b"\n", content_type=requests.JSON)
+    return web.Response(status=code, body=encoded + b"\n", content_type=JSON)
 
 
 def _list_response(target: Target, page: Page) -> web.Response:
@@ -159,7 +161,7 @@ def _list_response(target: Target, page: Page) -> web.Response:
 
 
 async def _start_stream(request: web.BaseRequest) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": requests.JSON})
+    response = web.StreamResponse(headers={"Content-Type": JSON})
     response.enable_chunked_encoding()
     await response.prepare(request)
     return response
@@ -362,3 +364,145 @@ class ApiServer:
                 namespace = metadata.get("namespace", "default") if resource.namespaced else ""
                 return Target(resource, version, namespace, metadata["name"])
         raise ValueError(f"{body['kind']} of {body['apiVersion']} is not served here")
+
+
+# --- Requests: what path, parameters and body of a request say, and what of them is refused.
+# Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go and pkg/endpoints/handlers.
+
+
+Query = Mapping[str, str]
+JSON: Final = "application/json"
+_OBJECT_VERBS: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_COLLECTION_VERBS: Final = {"GET": "list", "POST": "create"}
+_MIN_WATCH_SECONDS: Final = 1800
+_MAX_BYTES: Final = 3 * 1024 * 1024
+
+
+def find_route(
+    resources: tuple[Resource, ...], method: str, path: str, *, watch: bool
+) -> tuple[str, Target] | None:
+    """Return the RBAC verb and what it is about; None if the path is not below a group and version.
+
+    StatusError 404 or 405 if it is, and the resource or the verb is not there.
+    """
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    if parts[0] == "api" and len(parts) > 2:
+        target = _target(resources, "", parts[1], parts[2:])
+    elif parts[0] == "apis" and len(parts) > 3:
+        target = _target(resources, parts[1], parts[2], parts[3:])
+    else:
+        return None
+    verb = (_OBJECT_VERBS if target.name else _COLLECTION_VERBS).get(method, "")
+    is_anywhere = verb == "create" and target.resource.namespaced and not target.namespace
+    if verb not in target.resource.verbs(target.subresource) or is_anywhere:
+        raise errors.method_not_allowed()
+    return ("watch" if watch and verb == "list" else verb), target
+
+
+def _target(resources: tuple[Resource, ...], group: str, version: str, rest: list[str]) -> Target:
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] != "status":
+        namespace, rest = rest[1], rest[2:]
+    plural, name, subresource, *more = [*rest, "", ""]
+    for resource in resources:
+        if (resource.group, resource.plural) == (group, plural) and version in resource.versions:
+            is_inside = bool(namespace) == resource.namespaced or not (name or namespace)
+            if is_inside and not any(more) and resource.verbs(subresource):
+                return Target(resource, version, namespace, name, subresource)
+    raise errors.no_resource()
+
+
+def _integer(query: Query, name: str) -> int:
+    text = query.get(name, "")
+    if text and not text.isdecimal():
+        raise errors.bad_request(f'{name}: "{text}" is no number')
+    return int(text or 0)
+
+
+def _is_set(query: Query, name: str) -> bool:
+    return query.get(name, "") not in ("", "0", "false", "False")
+
+
+def selection(query: Query, target: Target) -> lists.Test:
+    """Return the test of both selectors; StatusError (400) where one makes no sense."""
+    by_label = lists.parse_labels(query.get("labelSelector", ""))
+    return lists.both(by_label, lists.parse_fields(query.get("fieldSelector", ""), target.resource))
+
+
+def page(query: Query, target: Target, found: lists.Lists) -> lists.Page:
+    """Return the page of a list that is asked for; StatusError 400 or 410 where there is none."""
+    limit = _integer(query, "limit")
+    if token := query.get("continue", ""):
+        return found.following(token, limit)
+    # A list at resourceVersion 0 comes from the watch cache, whole.
+    limit = 0 if query.get("resourceVersion") == "0" else limit
+    return found.first(target.resource, target.namespace, selection(query, target), limit)
+
+
+def check_version(query: Query, current: int) -> None:
+    """Refuse a resourceVersion that is none (400), or is yet to come (504)."""
+    if (revision := _integer(query, "resourceVersion")) > current:
+        raise errors.future_version(revision, current)
+
+
+def for_watch(query: Query, target: Target, bookmark_seconds: float, cut_after: int | None) -> WatchOptions:
+    """Return how to watch; without timeoutSeconds for 30 to 60 minutes, so that not all clients return at once."""
+    spread = _MIN_WATCH_SECONDS * (1 + random.random())  # noqa: S311 - spreads load, guards nothing
+    return WatchOptions(
+        target,
+        selection(query, target),
+        _integer(query, "resourceVersion"),
+        is_list=_is_set(query, "sendInitialEvents"),
+        allow_bookmarks=_is_set(query, "allowWatchBookmarks"),
+        seconds=_integer(query, "timeoutSeconds") or spread,
+        bookmark_seconds=bookmark_seconds,
+        cut_after=cut_after,
+    )
+
+
+def for_write(query: Query) -> WriteOptions:
+    """Return how to create, update or patch."""
+    is_strict = query.get("fieldValidation") == "Strict"
+    return WriteOptions(_is_set(query, "dryRun"), is_strict, query.get("fieldManager", ""))
+
+
+def for_delete(query: Query, request: web.BaseRequest, body: bytes) -> DeleteOptions:
+    """Return how to delete: from DeleteOptions in the body, or else from the query."""
+    if not body:
+        grace = _integer(query, "gracePeriodSeconds") if "gracePeriodSeconds" in query else None
+        return DeleteOptions(_is_set(query, "dryRun"), grace_period_seconds=grace)
+    try:
+        given, _ = schema.decode(read_object(request, body), "meta/v1.DeleteOptions")
+    except schema.DecodeError as error:
+        raise errors.bad_request(str(error)) from None
+    preconditions = given.get("preconditions") or {}
+    return DeleteOptions(
+        bool(given.get("dryRun")),
+        preconditions.get("uid"),
+        preconditions.get("resourceVersion"),
+        given.get("gracePeriodSeconds"),
+    )
+
+
+async def read_body(request: web.BaseRequest) -> bytes:
+    """Return the body of a request; StatusError (413) if it is larger than 3 MiB."""
+    body = bytearray()
+    async for chunk in request.content.iter_any():
+        body += chunk
+        if len(body) > _MAX_BYTES:
+            message = f"Request entity too large: limit is {_MAX_BYTES}"
+            raise errors.StatusError(413, "RequestEntityTooLarge", message)
+    return bytes(body)
+
+
+def read_object(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
+    """Return the object in a body. Raises StatusError: 415 if it is not sent as JSON, 400 for what is no object."""
+    if "Content-Type" in request.headers and request.content_type != JSON:
+        raise errors.unsupported_media_type("JSON, as kubectl apply -f sends it: use kubectl apply -f")
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise errors.bad_request(f"the body is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise errors.bad_request("the body is no object")
+    return found
