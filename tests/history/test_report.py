@@ -7,8 +7,10 @@ from itertools import pairwise
 
 import pytest
 from click.testing import CliRunner
+from pyarrow import parquet
 
 from dra_operator.cli.kubectl.commands import app
+from dra_operator.history.holdings import read_holdings
 from dra_operator.history.reader import Moment, Reader, Span, build_state
 from dra_operator.history.report import OTHERS, Grouping, ReportQuery, make_report
 from dra_operator.history.schema import MICRO, open_store
@@ -148,3 +150,38 @@ async def test_output_for_a_namespace_has_no_foreign_name(tmp_path, by):
         assert len(foreign) > 1
         assert words.isdisjoint(foreign)
     assert not re.search(r"<script|https?:|src=|href=|url\(", page.read_text())
+    assert foreign.isdisjoint(
+        each for row in exported(tmp_path, url, "-n", "team-a") for each in row.values()
+    )
+
+
+def exported(folder, url, *options):
+    """Return the rows that an export writes, all tables and days."""
+    command = ["record", "export", "--history", url, "--since", "2027-01-01T00:00:00Z", "--parquet"]
+    found = CliRunner().invoke(app, [*command, str(folder / "days"), *options])
+    assert found.exit_code == 0, found.output
+    paths = (folder / "days").glob("*/day=*/part-0.parquet")
+    return [
+        {**row, "table": path.parts[-3]}
+        for path in paths
+        for row in parquet.ParquetFile(path).read().to_pylist()
+    ]
+
+
+async def test_export_is_what_the_report_says(tmp_path):
+    """Exported rows come to the hours that a report has: held of whole cards, and waited, with no time twice."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    await play(url, 3)
+    reader = Reader(open_store(url))
+    report = make_report(reader, ReportQuery(reader.span))
+    rows = exported(tmp_path, url)
+    waited = sum(row["seconds"] for row in rows if row["table"] == "waits")
+    holdings = read_holdings(reader, reader.span)
+    held = sum(
+        each.until - each.since for pool in holdings.values() for found in pool.values() for each in found
+    )
+
+    assert waited == pytest.approx(float(sum(row.waited for row in report.rows)) * 3600)
+    assert waited > 0
+    assert sum(row["seconds"] for row in rows if row["table"] == "holdings") == pytest.approx(held / MICRO)
+    assert held > 0

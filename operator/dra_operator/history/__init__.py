@@ -3,7 +3,8 @@
 The operator does not import it. `schema` are the tables; `writer` stores changes and gaps, which the `recorder` makes
 of what reflectors tell; `reader` gives the state of a time, or what there was in a span. `holders` are who
 held devices in a span. For a `report` of card-hours and waits, `layouts` are what pools published, `holdings` what
-claims had of it and when their pods ran, and the `sweep` puts both together; a `page` shows it.
+claims had of it and when their pods ran, and the `sweep` puts both together; a `page` shows it, and
+`export` writes what was held and waited for as Parquet.
 
 For what would have happened, `timeline` is the cluster as time goes on, `jobs` are what came and for how long,
 `replay` runs these, and `comparison` says what it comes to beside the record.

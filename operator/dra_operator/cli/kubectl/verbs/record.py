@@ -6,7 +6,8 @@ import click
 
 from dra_operator.cli.kubectl.answering import CANNOT_SAY, refusing, say
 from dra_operator.cli.kubectl.options import complete_contexts, option
-from dra_operator.cli.kubectl.source import open_record, read_span
+from dra_operator.cli.kubectl.requests import ReadingError
+from dra_operator.cli.kubectl.source import open_record, read_record, read_span, read_time
 
 if TYPE_CHECKING:
     from dra_operator.cluster.credentials import Access
@@ -16,17 +17,11 @@ if TYPE_CHECKING:
 _KEEP: Final = "90d"
 
 
-@click.command(
+@click.group(
     "record",
+    invoke_without_command=True,
     params=[
-        option(
-            "--to",
-            "url",
-            metavar="URL",
-            required=True,
-            default=None,
-            help="A file of SQLite, or postgresql://.",
-        ),
+        option("--to", "url", metavar="URL", help="A file of SQLite, or postgresql://."),
         option(
             "--keep",
             metavar="DURATION",
@@ -41,14 +36,19 @@ _KEEP: Final = "90d"
         ),
     ],
 )
-def app(*, url: str, keep: str, metrics_port: int, kubeconfig: str, context: str) -> None:
+@click.pass_context
+def app(ctx: click.Context, *, url: str, keep: str, metrics_port: int, kubeconfig: str, context: str) -> None:
     """Record what happens to devices, claims and pods, until it is stopped. Only reads from the cluster.
 
     One process writes to a store; while none does there is a gap. It reads what ClusterRole dra-record permits
-    (manifests/record).
+    (manifests/record). `kubectl dra record export` writes what is recorded for other programs.
 
     Example: kubectl dra record --to history.db; kubectl dra report --history history.db --since 1d.
     """
+    if ctx.invoked_subcommand is not None:
+        return
+    if not url:
+        raise click.UsageError("say where to: --to history.db, or --to postgresql://user@host/database")
     import asyncio
     import gc
 
@@ -72,6 +72,43 @@ def app(*, url: str, keep: str, metrics_port: int, kubeconfig: str, context: str
         except (AccessError, ApiError, ApiUnreachable, LookupError, StoreError) as error:
             say([f"error: {error}"])
             raise SystemExit(CANNOT_SAY) from None
+
+
+@app.command(
+    "export",
+    params=[
+        option("--history", "url", metavar="URL", required=True, default=None, help="The record."),
+        option("--parquet", "folder", metavar="DIR", required=True, default=None, help="Where to."),
+        option(
+            "--since", metavar="TIME", default="30d", show_default=True, help="From when on, as for report."
+        ),
+        option("-n", "--namespace", metavar="NAME", help="Only this namespace by name; sums of all others."),
+    ],
+)
+def export_(*, url: str, folder: str, since: str, namespace: str) -> None:
+    """Write what claims held and why was waited as Parquet, a folder a day.
+
+    Example: kubectl dra record export --history history.db --parquet days --since 7d.
+    """
+    from pathlib import Path
+
+    with refusing():
+        reader = read_record(url)
+        try:
+            from dra_operator.history.export import export
+        except ModuleNotFoundError as error:
+            raise ReadingError(
+                f"Parquet needs pyarrow: pip install 'dra-operator[parquet]' ({error})"
+            ) from error
+        from dra_operator.history.reader import Span
+        from dra_operator.history.schema import StoreError
+
+        span = Span(max(read_time(since), reader.span.since), reader.span.until)
+        try:
+            days = export(reader, span, Path(folder), namespace)
+        except (StoreError, OSError) as error:
+            raise ReadingError(str(error)) from error
+    say([f"{folder}: {days} days"])
 
 
 async def _record(access: "Access", writer: "Writer", keep_seconds: float, metrics_port: int) -> None:
