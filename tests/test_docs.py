@@ -93,6 +93,9 @@ def test_each_option_of_kubectl_dra_that_a_page_gives_is_there(page):
     wrong = []
     for verb, rest in re.findall(r"(?:^|`|\$ )kubectl[ -]dra ([a-z]+)([^`|\n]*)", text, re.MULTILINE):
         command = kubectl_dra.get_command(click.Context(kubectl_dra), verb)
+        words = rest.split()
+        if isinstance(command, click.Group) and words and words[0] in command.commands:
+            command = command.commands[words[0]]
         # Pages also say which verbs are gone.
         known = {name for param in command.params for name in param.opts} if command else set()
         used = re.findall(r"(?<=\s)--?[a-z][\w-]*", rest)
