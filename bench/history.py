@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -23,9 +24,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from sqlalchemy import Engine, text
 
+from dra_operator.history.jobs import read_jobs
 from dra_operator.history.reader import Reader, time_text
+from dra_operator.history.replay import Replay
 from dra_operator.history.report import ReportQuery, make_report
 from dra_operator.history.schema import MICRO, POD_SHAPE, POD_SUM, SERVER, open_store
+from dra_operator.history.timeline import ChangedHistory, Changes
 from dra_operator.history.writer import Change, WaitChange, Writer
 from dra_operator.questions.kept_fields import trim
 from factories import GPU, allocation, claim, device_class, manifest, pod, resource_slice, result
@@ -239,7 +243,7 @@ def _claim(job: Job, step: str) -> dict[str, Any]:
         shape["exactly"]["count"] = job.size
     if shade := job.number % 6:
         shape["exactly"]["selectors"] = [
-            {"cel": {"expression": f'device.attributes["{GPU}"].tier != {shade}'}}
+            {"cel": {"expression": f'device.attributes["{GPU}"].model != "model-{shade}"'}}
         ]
     owner = {"apiVersion": "v1", "kind": "Pod", "name": name[:-4], "uid": f"pod-{job.number:032}"}
     kept = {"uid": f"claim-{job.number:030}", "creationTimestamp": _stamp(job.created)}
@@ -440,6 +444,26 @@ def _megabytes(engine: Engine) -> float:
         return float(connection.scalar(text("select pg_database_size(current_database())"))) / 1e6
 
 
+def _replay(reader: Reader) -> None:
+    """Replay the month, and print what it took and how many jobs waited at most at a time."""
+    begun, span = time.process_time(), reader.span
+    history = ChangedHistory(reader, Changes())
+    jobs = read_jobs(history, span)
+    read = time.process_time()
+    runs = Replay(history, span, jobs.items).run()
+    done = time.process_time()
+    started = {run.job: run.started for run in runs}
+    steps = [(job.arrival, 1) for job in jobs.items]
+    steps += [(at, -1) for at in started.values()]
+    most = max(accumulate(step for _, step in sorted(steps)))
+    shapes = len({job.shape for job in jobs.items})
+    print(
+        f"replay: {done - begun:.0f} s, {read - begun:.0f} s to read {len(jobs.items):,} jobs of {shapes} shapes; "
+        f"{len(runs):,} ran, at most {most:,} waited"
+    )
+    print(f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB")
+
+
 def _main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url", nargs="?", default="")
@@ -448,6 +472,7 @@ def _main() -> None:
     parser.add_argument("--residents", type=int, default=600_000)
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--report", action="store_true", help="of a store that is there")
+    parser.add_argument("--replay", action="store_true", help="replay it, and no report")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         engine = open_store(given.url or f"{folder}/month.db", create=not given.report)
@@ -462,6 +487,9 @@ def _main() -> None:
             )
         print(f"{_megabytes(engine):,.0f} MB")
         begun, reader = time.process_time(), Reader(engine)
+        if given.replay:
+            _replay(reader)
+            return
         report = make_report(reader, ReportQuery(reader.span))
         held = float(sum(row.held for row in report.rows))
         print(

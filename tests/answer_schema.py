@@ -10,6 +10,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from dra_operator.cli.kubectl.answering import API_VERSION, LISTS, camel
+from dra_operator.history.check import CheckReport
+from dra_operator.history.comparison import ReplayReport
 from dra_operator.history.holders import PastHolders
 from dra_operator.history.report import HistoryReport
 from dra_operator.questions.audit import AuditReport
@@ -31,6 +33,7 @@ def schema_text() -> str:
     """Return the schema of all answers as JSON."""
     kinds = {
         "Audit": AuditReport,
+        "CheckReport": CheckReport,
         "ClaimList": ClaimList,
         "DeviceList": DeviceList,
         "Explanation": ExplainAnswer,
@@ -41,6 +44,7 @@ def schema_text() -> str:
         "Holders": HolderReport,
         "Impact": ImpactReport,
         "Lint": LintReport,
+        "ReplayReport": ReplayReport,
         "Status": StatusReport,
         "MissingDevices": MissingDevices,
         "PastHolders": PastHolders,

@@ -86,7 +86,7 @@ class Jobs:
 
 
 @dataclass(slots=True, eq=False)
-class _Seen:
+class Seen:
     """What the states of a pod or claim came to; `body` is the first, `status` the last; `over` is when it ended."""
 
     body: Body
@@ -189,18 +189,18 @@ def read_jobs(history: ChangedHistory, span: Span) -> Jobs:
     )
     by_name = {record.obj.metadata.name: record.obj for record in classes}
     shapes = _ShapeIndex(templates, by_name)
-    return _Builder(span, _read_seen(history, span), shapes, history.changes.removed).build()
+    return _Builder(span, read_seen(history, span), shapes, history.changes.removed).build()
 
 
-def _read_seen(history: History, span: Span) -> tuple[dict[str, _Seen], dict[str, _Seen]]:
+def read_seen(history: History, span: Span) -> tuple[dict[str, Seen], dict[str, Seen]]:
     """Return what became of each pod and each claim, by uid."""
-    pods: dict[str, _Seen] = {}
-    claims: dict[str, _Seen] = {}
+    pods: dict[str, Seen] = {}
+    claims: dict[str, Seen] = {}
     for row in history.read_states(span, "Pod", "ResourceClaim"):
         table = pods if row.kind == "Pod" else claims
         status, since = row.body.get("status") or {}, row.since
         if (seen := table.get(row.uid)) is None:
-            seen = table[row.uid] = _Seen(row.body, status)
+            seen = table[row.uid] = Seen(row.body, status)
             created = seconds_of(row.body["metadata"].get("creationTimestamp"))
             since = round(created * MICRO) if row.found and created is not None else since
         seen.status, seen.gone = status, None if row.is_open or row.until >= span.until else row.until
@@ -208,7 +208,7 @@ def _read_seen(history: History, span: Span) -> tuple[dict[str, _Seen], dict[str
     return pods, claims
 
 
-def _see_pod(seen: _Seen, row: StateRow, since: int) -> None:
+def _see_pod(seen: Seen, row: StateRow, since: int) -> None:
     spec = row.body["spec"]
     if seen.arrival is None and not any(
         each.get("name") != GATE for each in spec.get("schedulingGates") or ()
@@ -220,7 +220,7 @@ def _see_pod(seen: _Seen, row: StateRow, since: int) -> None:
         seen.over = row.since
 
 
-def _see_claim(seen: _Seen, row: StateRow, since: int) -> None:
+def _see_claim(seen: Seen, row: StateRow, since: int) -> None:
     seen.arrival = since if seen.arrival is None else seen.arrival
     allocation = seen.status.get("allocation")
     if allocation and seen.started is None:
@@ -229,13 +229,39 @@ def _see_claim(seen: _Seen, row: StateRow, since: int) -> None:
         seen.over = row.since
 
 
+def index_claims(claims: Iterable[Seen]) -> Mapping[tuple[str, str], Seen]:
+    """Return claims by namespace and name; of several that were there one after the other, the last one."""
+    found = {}
+    for each in claims:
+        found[each.body["metadata"]["namespace"], each.body["metadata"]["name"]] = each
+    return found
+
+
+def find_claims(pod: Seen, claims: Mapping[tuple[str, str], Seen]) -> list[tuple[str, Seen]]:
+    """Return the claims of a pod in the order of its entries, each once, with the template of which it was made."""
+    namespace, made = pod.body["metadata"]["namespace"], pod.status.get("resourceClaimStatuses") or ()
+    names = {each["name"]: each.get("resourceClaimName") for each in made}
+    entries = pod.body["spec"].get("resourceClaims") or ()
+    found = {
+        each.get("resourceClaimName") or names.get(each["name"]): each.get("resourceClaimTemplateName", "")
+        for each in entries
+    }
+    if extended := pod.status.get("extendedResourceClaimStatus"):
+        found[extended["resourceClaimName"]] = ""
+    return [
+        (template, claims[namespace, name])
+        for name, template in found.items()
+        if name and (namespace, name) in claims
+    ]
+
+
 class _Builder:
     """Makes jobs of what was seen."""
 
     def __init__(
         self,
         span: Span,
-        seen: tuple[dict[str, _Seen], dict[str, _Seen]],
+        seen: tuple[dict[str, Seen], dict[str, Seen]],
         shapes: _ShapeIndex,
         removed: frozenset[tuple[str, str]],
     ) -> None:
@@ -243,10 +269,7 @@ class _Builder:
         self._pods, self._claims = seen
         self._shapes = shapes
         self._removed = removed
-        self._by_name: dict[tuple[str, str], list[_Seen]] = defaultdict(list)
-        for each in self._claims.values():
-            metadata = each.body["metadata"]
-            self._by_name[metadata["namespace"], metadata["name"]].append(each)
+        self._by_name = index_claims(self._claims.values())
         self._users: Counter[int] = Counter()
         """How many pods name a claim, by its id here."""
         self._shared: dict[int, SharedClaim] = {}
@@ -256,7 +279,7 @@ class _Builder:
     def build(self) -> Jobs:
         """Return the jobs, those that never ran with a median."""
         jobs = Jobs()
-        named = [(each, self._find_claims(each)) for each in self._pods.values()]
+        named = [(each, find_claims(each, self._by_name)) for each in self._pods.values()]
         self._users.update(id(claim) for _, found in named for _, claim in found)
         used = set(self._users)
         for seen, found in named:
@@ -268,27 +291,7 @@ class _Builder:
         jobs.items.sort(key=lambda job: (job.arrival, job.namespace, job.name))
         return jobs
 
-    def _find_claims(self, pod: _Seen) -> list[tuple[str, _Seen]]:
-        """Return the claims of a pod, each once, with the template of which it was made."""
-        namespace, made = pod.body["metadata"]["namespace"], pod.status.get("resourceClaimStatuses") or ()
-        names = {each["name"]: each.get("resourceClaimName") for each in made}
-        entries = pod.body["spec"].get("resourceClaims") or ()
-        found = {
-            each.get("resourceClaimName") or names.get(each["name"]): each.get(
-                "resourceClaimTemplateName", ""
-            )
-            for each in entries
-        }
-        if extended := pod.status.get("extendedResourceClaimStatus"):
-            found[extended["resourceClaimName"]] = ""
-        # Of several of one name that were there one after the other, the last one.
-        return [
-            (template, self._by_name[namespace, name][-1])
-            for name, template in found.items()
-            if name and (namespace, name) in self._by_name
-        ]
-
-    def _add(self, jobs: Jobs, seen: _Seen, claims: list[tuple[str, _Seen]]) -> None:
+    def _add(self, jobs: Jobs, seen: Seen, claims: list[tuple[str, Seen]]) -> None:
         metadata, is_pod = seen.body["metadata"], seen.body["kind"] == "Pod"
         if seen.arrival is None or (seen.ended or self._span.until) <= self._span.since:
             jobs.counts["waited for a gate of somebody else all the while"] += seen.arrival is None
@@ -324,11 +327,11 @@ class _Builder:
         )
         if seen.started is not None and seen.started <= self._span.since:
             job.arrival, job.is_old = self._span.since, True
-            job.held = tuple(map(_read_allocation, own))
+            job.held = tuple(map(read_allocation, own))
         self._owners[job] = (metadata["namespace"], *_owner_of(metadata), is_pod)
         jobs.items.append(job)
 
-    def _share(self, seen: _Seen) -> SharedClaim:
+    def _share(self, seen: Seen) -> SharedClaim:
         if id(seen) not in self._shared:
             self._shared[id(seen)] = SharedClaim(read_claim(seen.body))
         return self._shared[id(seen)]
@@ -356,7 +359,8 @@ def _owner_of(metadata: Body) -> tuple[str, str]:
     return ("", metadata["name"]) if owner is None else (owner["kind"], owner["name"])
 
 
-def _read_allocation(seen: _Seen) -> AllocationResult:
+def read_allocation(seen: Seen) -> AllocationResult:
+    """Return what a claim got."""
     body = {**seen.body, "status": {"allocation": seen.allocation or {}}}
     (record,) = gather_stored([body]).records.values()
     found: AllocationResult = record.obj.status.allocation

@@ -57,9 +57,12 @@ class _Queue:
     """The jobs of a shape that wait, in their order. `is_open`: the nodes that refused it are not known any more."""
 
     shape: Shape
+    shared: tuple[SharedClaim, ...]
     fit: Fit | None
     jobs: "deque[tuple[tuple[int, int], Job]]" = field(default_factory=deque)
     is_open: bool = True
+    failed_in: tuple[int, int, int] | None = None
+    """Versions of ledger and inventory, and the nodes, with which the last try ended in an error."""
 
 
 class Replay:
@@ -125,7 +128,7 @@ class Replay:
         if shape not in self._queues:
             asks = shape.requirements
             queue = self._queues[shape] = _Queue(
-                shape, None if asks is None else self.timeline.find_fit(asks)
+                shape, tuple(shape.shared), None if asks is None else self.timeline.find_fit(asks)
             )
             for claim in shape.shared:
                 self._shared.setdefault(claim, _Shared()).queues.append(queue)
@@ -174,8 +177,8 @@ class Replay:
             found = timeline.touched | fit.reopened
         if not found:
             return 0
-        found &= (1 << len(timeline.names)) - 1 if fit is None else timeline.suitable(fit)
-        for claim in queue.shape.shared:
+        found &= timeline.everything if fit is None else timeline.suitable(fit)
+        for claim in queue.shared:
             shared = self._shared[claim]
             if shared.users >= MOST_CONSUMERS:
                 return 0
@@ -187,9 +190,11 @@ class Replay:
         """Start the first job of a queue if it fits."""
         nodes = self._find_nodes(queue)
         is_open, queue.is_open = queue.is_open, False
-        if not nodes:
-            return
         shape, timeline = queue.shape, self.timeline
+        state = timeline.state.ledger.version, timeline.state.inventory.version, nodes
+        if not nodes or state == queue.failed_in:
+            queue.is_open = bool(nodes)
+            return
         asked = [each for each in shape.claims if not self._is_there(each)]
         results: tuple[AllocationResult, ...] = ()
         if asked:
@@ -202,6 +207,7 @@ class Replay:
             if not isinstance(decision, Allocated):
                 # An error may come before a node that fits, and be gone at any event.
                 queue.is_open = isinstance(decision, Failed)
+                queue.failed_in = state if queue.is_open else None
                 return
             node, results = decision.node, decision.results
         else:
@@ -229,7 +235,7 @@ class Replay:
         run = Run(job, at, ended, node, allocations)
         for number, result in enumerate(allocations):
             self.timeline.state.ledger.assume(str(number), f"job {id(job)}", result)
-        for claim in queue.shape.shared:
+        for claim in queue.shared:
             self._shared[claim].users += 1
         if (use := queue.shape.use) is not None:
             self.timeline.change_use(node, use, 1)

@@ -116,6 +116,8 @@ class Timeline:
         for name in [*self.state.inventory.rules]:
             self.state.inventory.remove("DeviceTaintRule", name)
         self.names: list[str] = []
+        self.everything = 0
+        """All nodes."""
         self.touched = 0
         """Where devices came back, or may be others, since `forget_changes`."""
         self._bits: dict[str, int] = {}
@@ -148,6 +150,7 @@ class Timeline:
         if self._nodes.keys() != self._bits.keys():
             self.names = sorted(self._nodes)
             self._bits = {name: 1 << position for position, name in enumerate(self.names)}
+            self.everything = (1 << len(self.names)) - 1
             self._start_again()
 
     def _apply(self, row: StateRow, *, begins: bool) -> None:
@@ -239,7 +242,9 @@ class Timeline:
 
     def suitable(self, fit: Fit) -> int:
         """Return the nodes that suit."""
-        everything = (1 << len(self.names)) - 1
+        everything = self.everything
+        if not fit.stale:
+            return everything & ~fit.unsuitable
         stale = fit.stale & everything
         while stale:
             bit = stale & -stale
@@ -281,6 +286,10 @@ class Timeline:
                 found = EVERYWHERE if pool.shared else found
             self._pool_nodes[key] = found
         return self._pool_nodes[key]
+
+    def set_of(self, node: str) -> int:
+        """Return the set of one node; nothing if it is not there."""
+        return self._bits.get(node, 0)
 
     def usable(self, allocation: AllocationResult) -> int:
         """Return the nodes on which pods can use an allocation."""

@@ -44,11 +44,13 @@ if TYPE_CHECKING:
 API_VERSION: Final = "kubectl.dra-operator.io/v1"
 LISTS: Final = {
     "Audit": "findings",
+    "CheckReport": "differences",
     "Gang": "pods",
     "HistoryReport": "rows",
     "Holders": "holders",
     "Impact": "claims",
     "Lint": "findings",
+    "ReplayReport": "rows",
     "Usage": "rows",
 }
 """The fields that hold the list of a kind, which documents call `items`."""

@@ -31,6 +31,7 @@ VERBS: Final = {
     "audit": Verb("audit", "What is wrong in the cluster, and what to do."),
     "record": Verb("record", "Keep a record of what happens."),
     "report": Verb("report", "Card-hours, waits and costs, by a record."),
+    "replay": Verb("replay", "What other nodes or devices would have made of it."),
     "mcp": Verb("mcp", "Serve these questions to an assistant."),
 }
 
