@@ -4,10 +4,10 @@ import asyncio
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
+import click
 import structlog
-import typer
 import yaml
 
 from dra_bridge.devices import device_class, problem_of_resource
@@ -16,39 +16,44 @@ if TYPE_CHECKING:
     from dra_bridge.agent import AgentOptions
     from dra_operator.cluster.credentials import Access
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True)
+_FOLDER: Final = click.Path(path_type=Path)
 
 
-@app.callback()
-def _root() -> None:
+@click.group(no_args_is_help=True)
+def app() -> None:
     """Existing device plugins as DRA drivers, unchanged."""
 
 
 @app.command("class")
-def print_class(
-    resource: Annotated[str, typer.Argument(help="What the plugin registers, such as vendor.com/foo.")],
-    driver: Annotated[str, typer.Option(help="The driver, if the agent's log says another name.")] = "",
-) -> None:
-    """Print the DeviceClass by which pods ask for a plugin's devices, by claims and by `limits`."""
+@click.argument("resource")
+@click.option("--driver", default="", help="The driver, if the agent's log says another name.")
+def print_class(resource: str, driver: str) -> None:
+    """Print the DeviceClass by which pods ask for a plugin's devices, by claims and by `limits`.
+
+    RESOURCE is what the plugin registers, such as vendor.com/foo.
+    """
     if problem := problem_of_resource(resource):
         _refuse(problem)
-    typer.echo(yaml.safe_dump(device_class(resource, driver), sort_keys=False), nl=False)
+    click.echo(yaml.safe_dump(device_class(resource, driver), sort_keys=False), nl=False)
 
 
-@app.command()
-def run(
-    *,
-    node: Annotated[str, typer.Option(envvar="NODE_NAME", help="The node that the agent is on.")],
-    kubelet: Annotated[
-        Path, typer.Option(help="The kubelet's folder, at the path at which the kubelet sees it.")
-    ] = Path("/var/lib/kubelet"),
-    cdi: Annotated[Path, typer.Option(help="Where the container runtime looks for CDI files.")] = Path(
-        "/var/run/cdi"
-    ),
-    devices: Annotated[Path, typer.Option(help="Where the host's /dev is seen.")] = Path("/dev"),
-    listen: Annotated[str, typer.Option(help="Where probe and metrics are.")] = "0.0.0.0:8081",
-    kubeconfig: Annotated[str, typer.Option(help="Outside a pod: who to be.")] = "",
-) -> None:
+@app.command(context_settings={"show_default": True})
+@click.option(
+    "--node", required=True, envvar="NODE_NAME", help="The node that the agent is on.", show_envvar=True
+)
+@click.option(
+    "--kubelet",
+    type=_FOLDER,
+    default="/var/lib/kubelet",
+    help="The kubelet's folder, at the path at which the kubelet sees it.",
+)
+@click.option(
+    "--cdi", type=_FOLDER, default="/var/run/cdi", help="Where the container runtime looks for CDI files."
+)
+@click.option("--devices", type=_FOLDER, default="/dev", help="Where the host's /dev is seen.")
+@click.option("--listen", default="0.0.0.0:8081", help="Where probe and metrics are.")
+@click.option("--kubeconfig", default="", show_default=False, help="Outside a pod: who to be.")
+def run(*, node: str, kubelet: Path, cdi: Path, devices: Path, listen: str, kubeconfig: str) -> None:
     """Serve the device plugins of a node until SIGTERM or Ctrl-C."""
     _configure_logs()
     try:
@@ -62,7 +67,9 @@ def run(
         access = load_access(kubeconfig or None)
     except AccessError as error:
         _refuse(str(error))
-    raise typer.Exit(asyncio.run(_serve(AgentOptions(node, kubelet, cdi, devices, listen), access)))
+    raise click.exceptions.Exit(
+        asyncio.run(_serve(AgentOptions(node, kubelet, cdi, devices, listen), access))
+    )
 
 
 async def _serve(options: "AgentOptions", access: "Access") -> int:
@@ -108,8 +115,8 @@ def _configure_logs() -> None:
 
 
 def _refuse(text: str) -> NoReturn:
-    typer.echo(f"error: {text}", err=True)
-    raise typer.Exit(2)
+    click.echo(f"error: {text}", err=True)
+    raise click.exceptions.Exit(2)
 
 
 def main() -> None:

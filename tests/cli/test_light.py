@@ -72,4 +72,4 @@ def test_a_pipe_waits_neither_for_rich_nor_for_pydantic(run):
     printed, modules = run("cel", "check", 'device.driver == "a"')
 
     assert printed.startswith("type   bool\n")
-    assert not modules & {"celpy", "rich", "typer", "pydantic", "orjson"}
+    assert not modules & {"celpy", "rich", "pydantic", "orjson"}

@@ -8,7 +8,7 @@ from pathlib import Path
 CLUSTER = Path(__file__).parents[2] / "examples" / "questions" / "cluster.yaml"
 OF_THE_OPERATOR = {
     *("aiohttp", "asyncio", "celpy", "click", "jsonpatch", "kopf", "kubernetes", "prometheus_client"),
-    *("rich", "structlog", "typer"),
+    *("rich", "structlog"),
 }
 ASKED = f"""
 from dra_operator import *

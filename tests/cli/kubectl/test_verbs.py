@@ -14,7 +14,7 @@ from cluster import allocation, claim, pod, resource_slice
 from dra_operator.cli.kubectl.commands import VERBS, app
 from factories import taint_rule
 
-HEAVY = {"aiohttp", "kopf", "kubernetes", "typer", "rich", "structlog", "prometheus_client"}
+HEAVY = {"aiohttp", "kopf", "kubernetes", "rich", "structlog", "prometheus_client"}
 
 
 @pytest.fixture
