@@ -277,9 +277,9 @@ class Recording:
 
 
 @asynccontextmanager
-async def recorded(url, seed):
+async def recorded(url, seed, interceptor=None):
     """A world with a recorder beside it."""
-    async with ApiServer() as server:
+    async with ApiServer(interceptor=interceptor) as server:
         recording = Recording(server, url)
         world = World(server, seed, lambda: recording.recorder.now // MICRO)
         await recording.start()

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from dra_operator.cli.kubectl.commands import app
 from dra_operator.history.holdings import read_holdings
-from dra_operator.history.reader import Moment, Reader, Span, build_state
+from dra_operator.history.reader import Moment, Reader, Span, build_state, time_text
 from dra_operator.history.report import OTHERS, Grouping, ReportQuery, make_report
 from dra_operator.history.schema import MICRO, open_store
 from dra_operator.questions.claims import Use
@@ -155,9 +155,9 @@ async def test_output_for_a_namespace_has_no_foreign_name(tmp_path, by):
     )
 
 
-def exported(folder, url, *options):
+def exported(folder, url, *options, since="2027-01-01T00:00:00Z"):
     """Return the rows that an export writes, all tables and days."""
-    command = ["record", "export", "--history", url, "--since", "2027-01-01T00:00:00Z", "--parquet"]
+    command = ["record", "export", "--history", url, "--since", since, "--parquet"]
     found = CliRunner().invoke(app, [*command, str(folder / "days"), *options])
     assert found.exit_code == 0, found.output
     paths = (folder / "days").glob("*/day=*/part-0.parquet")
@@ -185,3 +185,12 @@ async def test_export_is_what_the_report_says(tmp_path):
     assert waited > 0
     assert sum(row["seconds"] for row in rows if row["table"] == "holdings") == pytest.approx(held / MICRO)
     assert held > 0
+
+
+async def test_export_of_a_part_of_a_day_is_the_whole_day(tmp_path):
+    """An export that begins at noon writes the day from midnight: what an earlier one wrote of its morning stays."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    await play(url, 3)
+    span = Reader(open_store(url)).span
+
+    assert exported(tmp_path, url) == exported(tmp_path, url, since=time_text(sum(span) // 2))

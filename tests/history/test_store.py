@@ -18,7 +18,7 @@ from dra_operator.history.reader import Reader, Span
 from dra_operator.history.recorder import Recorder
 from dra_operator.history.schema import (
     CONTENT,
-    POD_SHAPE,
+    MICRO,
     POD_SUM,
     OtherWriterError,
     StoreError,
@@ -28,6 +28,7 @@ from dra_operator.history.schema import (
 )
 from dra_operator.history.writer import Change, WaitChange, Writer
 from dra_operator.questions.device_table import HolderQuery
+from dra_operator.testing.errors import Interceptor, StatusError
 from dra_operator.testing.server import ApiServer
 from factories import allocation, claim, manifest, result
 
@@ -85,31 +86,34 @@ def test_a_second_writer_is_refused(tmp_path):
     assert [(row.since, row.is_open) for row in rows] == [(1, False), (11, True)]
 
 
-def test_what_ended_is_taken_off(tmp_path):
-    """Retention takes off what ended before a time, with contents and shapes that nothing has any more."""
+def test_what_comes_while_it_is_stored_is_before_a_gap(tmp_path):
+    """What is stored with a transaction does not begin after the time that this covers, where a gap may begin."""
     engine = open_store(str(tmp_path / "history.db"), create=True)
     writer = Writer(engine)
+    writer.commit([Change(12, KEY, "1", "1", body_of("a"))], 10)
+    writer.commit([Change(20, KEY)], 20, gap=(11, 20))
 
-    def own(kind, name, spec):
-        return (kind, "", name), "", "", {"kind": kind, "metadata": {"name": name}, "spec": spec}
+    assert [(row.since, row.until) for row in Reader(engine).read_states(Span(0, 21))] == [(10, 11)]
 
-    kept, old = own(POD_SHAPE, "a", {"is": "a"}), own(POD_SHAPE, "b", {"is": "b"})
-    sums = own(POD_SUM, "node-1/a", {"a": 1}), own(POD_SUM, "node-1/b", {"b": 1})
-    writer.commit(
-        [Change(1, *each) for each in (kept, old, *sums)] + [Change(1, KEY, "1", "1", body_of("a"))], 10
-    )
-    writer.commit([Change(11, KEY), Change(11, sums[1][0])], 20)
+
+def test_what_ended_is_taken_off(tmp_path):
+    """Retention takes off what ended before a time, with contents that nothing has any more."""
+    engine = open_store(str(tmp_path / "history.db"), create=True)
+    writer = Writer(engine)
+    kept, gone = (POD_SUM, "", "node-1/a"), (POD_SUM, "", "node-1/b")
+    sums = [
+        Change(1, key, body={"kind": POD_SUM, "metadata": {}, "spec": {key[2][-1]: 1}})
+        for key in (kept, gone)
+    ]
+    writer.commit([*sums, Change(1, KEY, "1", "1", body_of("a"))], 10)
+    writer.commit([Change(11, KEY), Change(11, gone)], 20)
     writer.forget(15)
     writer.commit([], 30)
     reader = Reader(engine)
 
-    assert {(row.kind, row.name) for row in reader.read_states(Span(0, 100))} == {
-        kept[0][::2],
-        sums[0][0][::2],
-    }
+    assert [(row.kind, row.name) for row in reader.read_states(Span(0, 100))] == [kept[::2]]
     assert reader.span.since == 15
-    assert len(reader.rows(select(CONTENT.c.id))) == 2
-    assert old[0] not in writer.open
+    assert len([*reader.rows(select(CONTENT.c.id))]) == 1
 
 
 def test_claim_that_lost_its_devices_waits_from_then(tmp_path):
@@ -144,6 +148,23 @@ def test_holder_over_a_gap_is_one(tmp_path):
     assert len(found.gaps) == 2
 
 
+def test_holder_of_two_shares_of_a_device_is_one(tmp_path):
+    """A claim with two shares of a device held it once, from its allocation on, also where it changes meanwhile."""
+    engine = open_store(str(tmp_path / "history.db"), create=True)
+    writer = Writer(engine)
+    time = "1969-12-31T23:59:50Z"
+
+    def held(label):
+        shares = [result(shareID=f"00000000-0000-4000-8000-{number:012}") for number in range(2)]
+        return {**body_of(label), "status": {"allocation": allocation(*shares, allocationTimestamp=time)}}
+
+    writer.commit([Change(1, KEY, "1", "1", held("a"))], 10)
+    writer.commit([Change(11 * MICRO, KEY, "1", "2", held("b"))], 20 * MICRO)
+    (item,) = find_past_holders(Reader(engine), Span(0, 21 * MICRO), HolderQuery()).items
+
+    assert (item.since, item.seconds, item.until, item.was_there) == (time, 30, "", True)
+
+
 async def test_second_recorder_ends(tmp_path):
     """A recorder that begins while another one writes ends at once, in words, and leaves the store to the other."""
     engine = open_store(str(tmp_path / "history.db"), create=True)
@@ -155,6 +176,44 @@ async def test_second_recorder_ends(tmp_path):
             await Recorder(session, writer).run(asyncio.Event())
 
     assert Reader(engine).span.until == 10
+
+
+async def test_recorder_ends_where_another_one_writes(tmp_path):
+    """A recorder on whose store another one has written ends at its next transaction: they would make gaps in turn."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    async with recorded(url, 1) as (_, recording):
+        await recording.tick()
+        other = Writer(open_store(url))
+        recording.seconds += 1
+        other.commit([], recording.recorder.now)
+        recording.seconds += 1
+        with pytest.raises(OtherWriterError, match="another process writes to the store"):
+            await recording.recorder.tick()
+
+
+class Refusing(Interceptor):
+    """Nobody may read taint rules."""
+
+    async def admit(self, request):
+        """Refuse to list them."""
+        if request.kind == "DeviceTaintRule":
+            raise StatusError(403, "Forbidden", "not yours")
+
+
+async def test_kind_that_may_not_be_read_makes_no_gaps(tmp_path):
+    """A kind that is not permitted is told as unread, and asking for it again and again is no gap of the others."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    async with recorded(url, 1, Refusing()) as (_, recording):
+        rules = recording.recorder._reflectors["DeviceTaintRule"]
+        async with asyncio.timeout(120):
+            while not recording.recorder.covered or rules.counters.failures < 3:
+                await asyncio.sleep(0.05)
+                recording.seconds += 1
+                await recording.recorder.tick()
+    reader = Reader(open_store(url))
+
+    assert not reader.gaps
+    assert reader.read_moment(reader.span.until).unread["DeviceTaintRule"].startswith("not permitted to list")
 
 
 def test_parameters_that_json_cannot_say_are_kept():

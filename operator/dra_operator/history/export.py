@@ -18,28 +18,9 @@ from dra_operator.history.report import OTHERS
 from dra_operator.history.schema import MICRO
 
 _DAY: Final = 86400 * MICRO
-_TIME: Final = pa.timestamp("us", tz="UTC")
-_TEXT: Final = pa.string()
-_HOLDING: Final = pa.schema(
-    [
-        *[
-            (name, _TEXT)
-            for name in ("namespace", "claim", "uid", "pod_uid", "class", "driver", "pool", "device")
-        ],
-        *(
-            ("since", _TIME),
-            ("until", _TIME),
-            ("seconds", pa.float64()),
-            ("idle_seconds", pa.float64()),
-        ),
-    ]
-)
-_WAIT: Final = pa.schema(
-    [
-        *[(name, _TEXT) for name in ("namespace", "kind", "name", "uid", "reason", "message")],
-        *(("since", _TIME), ("until", _TIME), ("seconds", pa.float64())),
-    ]
-)
+_HOLDING: Final = ("namespace", "claim", "uid", "pod_uid", "class", "driver", "pool", "device")
+_WAIT: Final = ("namespace", "kind", "name", "uid", "reason", "message")
+_SECONDS: Final = ("seconds", "idle_seconds")
 _OF_WHOM: Final = ("namespace", "class", "kind", "reason")
 """By what rows of other namespaces are summed up; nothing else of them is told."""
 
@@ -49,18 +30,26 @@ def export(reader: Reader, span: Span, folder: Path, namespace: str = "") -> int
 
     Raises StoreError, OSError.
     """
-    days = [*_days(span)]
+    # What an earlier export wrote of the morning of the first day is written anew.
+    days = [*_days(Span(max(span.since // _DAY * _DAY, reader.span.since), span.until))]
     for day in days:
         name = datetime.fromtimestamp(day.since // MICRO, UTC).date().isoformat()
-        for table, schema, rows in (
-            ("holdings", _HOLDING, _holdings(reader, day)),
-            ("waits", _WAIT, _waits(reader, day)),
+        for table, columns, rows in (
+            ("holdings", _schema(_HOLDING, _SECONDS), _holdings(reader, day)),
+            ("waits", _schema(_WAIT, _SECONDS[:1]), _waits(reader, day)),
         ):
             path = folder / table / f"day={name}" / "part-0.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
             kept = [*_sum_up(rows, namespace)] if namespace else [*rows]
-            parquet.write_table(pa.Table.from_pylist(kept, schema), path)
+            parquet.write_table(pa.Table.from_pylist(kept, columns), path)
     return len(days)
+
+
+def _schema(texts: Iterable[str], seconds: Iterable[str]) -> pa.Schema:
+    types = dict.fromkeys(texts, pa.string()) | dict.fromkeys(
+        ("since", "until"), pa.timestamp("us", tz="UTC")
+    )
+    return pa.schema(types | dict.fromkeys(seconds, pa.float64()))
 
 
 def _days(span: Span) -> Iterator[Span]:
@@ -72,32 +61,33 @@ def _days(span: Span) -> Iterator[Span]:
 
 
 def _holdings(reader: Reader, span: Span) -> Iterator[dict[str, Any]]:
+    gaps = [gap for gap in reader.gaps if gap.since < span.until and gap.until > span.since]
     for (driver, pool), devices in read_holdings(reader, span).items():
         for each in [each for holdings in devices.values() for each in holdings]:
-            claim, idle = each.claim, find_idle([each.claim], each.since, each.until)
-            for gap in reader.gaps:
-                # As in a report, nothing is idle there.
-                since, until = max(gap.since, each.since), min(gap.until, each.until)
-                idle -= find_idle([claim], since, until) if since < until else 0
-            yield {
-                "namespace": claim.namespace,
-                "claim": claim.name,
-                "uid": claim.uid,
-                "pod_uid": claim.pod,
-                "class": each.device_class,
-                "driver": driver,
-                "pool": pool,
-                "device": each.device,
-                "idle_seconds": idle / MICRO,
-                **_times(each.since, each.until),
-            }
+            claim = each.claim
+            # As in a report, nothing is idle in a gap.
+            idle = find_idle([claim], each.since, each.until) - sum(
+                find_idle([claim], max(gap.since, each.since), min(gap.until, each.until))
+                for gap in gaps
+                if gap.since < each.until and gap.until > each.since
+            )
+            names = (
+                claim.namespace,
+                claim.name,
+                claim.uid,
+                claim.pod,
+                each.device_class,
+                driver,
+                pool,
+                each.device,
+            )
+            told = dict(zip(_HOLDING, names, strict=True))
+            yield {**told, **_times(each.since, each.until), "idle_seconds": idle / MICRO}
 
 
 def _waits(reader: Reader, span: Span) -> Iterator[dict[str, Any]]:
     for row in reader.read_waits(span):
-        told = {
-            name: getattr(row, name) for name in ("namespace", "kind", "name", "uid", "reason", "message")
-        }
+        told = {name: getattr(row, name) for name in _WAIT}
         yield {**told, **_times(max(row.since, span.since), min(row.until, span.until))}
 
 
@@ -113,7 +103,7 @@ def _sum_up(rows: Iterable[dict[str, Any]], namespace: str) -> Iterator[dict[str
             yield {**row, "message": ""} if "message" in row else row
             continue
         of_whom = {**row, "namespace": OTHERS}
-        for name in ("seconds", "idle_seconds"):
+        for name in _SECONDS:
             sums[tuple([of_whom.get(each) for each in _OF_WHOM])][name] += row.get(name, 0)
     for key, found in sums.items():
         yield {**dict(zip(_OF_WHOM, key, strict=True)), **found}

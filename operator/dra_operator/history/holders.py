@@ -1,11 +1,14 @@
 """Holders: which claims and pods held devices in a span of a record, one after the other. Source: docs/history.md."""
 
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from dra_operator.api.text import seconds_of
 from dra_operator.api.types import ResourceClaim
-from dra_operator.history.reader import Reader, Span, time_text
+from dra_operator.history.reader import Reader, Span, StateRow, time_text
 from dra_operator.history.schema import MICRO
-from dra_operator.questions.claims import is_pod, node_of_claim, results_of
+from dra_operator.questions.claims import device_path, is_pod, node_of_claim, results_of
 from dra_operator.questions.contents import gather_stored
 from dra_operator.questions.device_table import HolderQuery
 
@@ -47,67 +50,56 @@ class PastHolders:
     gaps: tuple[PastGap, ...] = ()
 
 
-@dataclass(slots=True)
-class _Hold:
-    """A device of a claim from one time to another; None: still."""
-
-    claim: ResourceClaim
-    node: str
-    since: int
-    until: int
-    is_open: bool
-    found: bool
-    pods: dict[str, None]
+_State = tuple[StateRow, ResourceClaim]
 
 
 def find_past_holders(reader: Reader, span: Span, query: HolderQuery) -> PastHolders:
     """Return who held the devices of a query in a span; of the query driver, pool, device, node and namespace count."""
-    holds: dict[tuple[str, str], list[_Hold]] = {}
+    found: dict[tuple[str, str], list[list[_State]]] = defaultdict(list)
+    """By device and claim, each time that it had it, with its states then."""
     ends = {gap.until: gap.since for gap in reader.gaps}
     for row in reader.read_states(span, "ResourceClaim"):
+        if query.namespace not in ("", row.namespace) or "allocation" not in (row.body.get("status") or {}):
+            continue
         (record,) = gather_stored([row.body]).records.values()
         claim: ResourceClaim = record.obj
-        node, pods = node_of_claim(claim), [each.name for each in claim.status.reserved_for if is_pod(each)]
-        if query.namespace not in ("", row.namespace):
-            continue
-        for result in results_of(claim):
-            if result.admin_access or not query.is_about(result.driver, result.pool, result.device, node):
-                continue
-            device = f"{result.driver}/{result.pool}/{result.device}"
-            before = holds.setdefault((device, row.uid), [])
-            last = before[-1] if before else None
+        node = node_of_claim(claim)
+        results = [each for each in results_of(claim) if not each.admin_access]
+        asked = [each for each in results if query.is_about(each.driver, each.pool, each.device, node)]
+        for device in dict.fromkeys(map(device_path, asked)):
+            held = found[device, row.uid]
+            last, before = held[-1][-1] if held else (None, None)
             # With the same allocation it has held it over the gap.
-            is_same = last is not None and last.claim.status.allocation == claim.status.allocation
+            is_same = before is not None and before.status.allocation == claim.status.allocation
             if last is not None and (
                 last.until == row.since or (is_same and last.until == ends.get(row.since))
             ):
-                last.until, last.is_open = row.until, row.is_open
-                last.pods.update(dict.fromkeys(pods))
+                held[-1].append((row, claim))
             else:
-                hold = _Hold(claim, node, row.since, row.until, row.is_open, row.found, dict.fromkeys(pods))
-                before.append(hold)
-    items = [_item(device, hold) for (device, _), found in holds.items() for hold in found]
+                held.append([(row, claim)])
+    items = [_item(device, states) for (device, _), held in found.items() for states in held]
     items.sort(key=lambda item: (item.device, item.since, item.namespace, item.name))
-    gaps = [
-        PastGap(*map(time_text, gap))
-        for gap in reader.gaps
-        if gap.since < span.until and gap.until > span.since
-    ]
-    return PastHolders(time_text(span.since), time_text(span.until), tuple(items), tuple(gaps))
+    gaps = [each for each in reader.gaps if each.since < span.until and each.until > span.since]
+    told = tuple([PastGap(*map(time_text, gap)) for gap in gaps])
+    return PastHolders(time_text(span.since), time_text(span.until), tuple(items), told)
 
 
-def _item(device: str, hold: _Hold) -> PastHolder:
-    metadata, allocation = hold.claim.metadata, hold.claim.status.allocation
-    item = PastHolder(
-        metadata.namespace,
-        metadata.name,
-        device,
-        hold.node,
-        tuple(hold.pods),
-        time_text(hold.since),
-        "" if hold.is_open else time_text(hold.until),
-        (hold.until - hold.since) // MICRO,
-        hold.found,
+def _item(device: str, states: Sequence[_State]) -> PastHolder:
+    (first, claim), (last, _) = states[0], states[-1]
+    allocation, since = claim.status.allocation, first.since
+    if first.found and allocation is not None and (told := seconds_of(allocation.allocation_timestamp)):
+        since = round(told * MICRO)
+    pods = dict.fromkeys(
+        [each.name for _, claim in states for each in claim.status.reserved_for if is_pod(each)]
     )
-    told = allocation.allocation_timestamp if allocation is not None and hold.found else None
-    return replace(item, since=told) if told else item
+    return PastHolder(
+        first.namespace,
+        first.name,
+        device,
+        node_of_claim(claim),
+        tuple(pods),
+        time_text(since),
+        "" if last.is_open else time_text(last.until),
+        (last.until - since) // MICRO,
+        first.found,
+    )

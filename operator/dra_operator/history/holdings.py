@@ -68,7 +68,7 @@ def read_holdings(reader: Reader, span: Span) -> dict[PoolKey, dict[str, list[Ho
     found: dict[PoolKey, dict[str, list[Holding]]] = defaultdict(lambda: defaultdict(list))
     columns = STATE.c.object, STATE.c.since, STATE.c.until, STATE.c.content, STATE.c.own
     names = OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid
-    query = reader.select_states(span, *columns, *names).where(OBJECT.c.kind == "ResourceClaim")
+    query = reader.select(STATE, span, *columns, *names).where(OBJECT.c.kind == "ResourceClaim")
     query = query.where(STATE.c.flags.bitwise_and(HOLDS) != 0).order_by(STATE.c.object, STATE.c.since)
     before: tuple[int, int | None, Any] = (0, 0, None)
     claim, held = HoldingClaim("", "", ""), list[Holding]()
@@ -137,7 +137,7 @@ class _PodRuns:
         self._of_pod: dict[str, list[Span]] = defaultdict(list)
         self._of_group: dict[tuple[str, str], list[Span]] = defaultdict(list)
         columns = STATE.c.since, STATE.c.until, STATE.c.content, OBJECT.c.uid, OBJECT.c.namespace
-        query = reader.select_states(span, *columns).where(OBJECT.c.kind == "Pod")
+        query = reader.select(STATE, span, *columns).where(OBJECT.c.kind == "Pod")
         query = query.where(STATE.c.flags.bitwise_and(RUNS) != 0).order_by(STATE.c.since)
         groups = {
             number: ((content.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName")

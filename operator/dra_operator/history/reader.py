@@ -1,14 +1,14 @@
 """Reader: what a store says of a time, or of a span of time. Source: docs/history.md."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Engine, Select, Table, and_, or_, select
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import ColumnElement, Engine, Select, Table, or_, select
 
 from dra_operator.api.convert import Body
 from dra_operator.api.kinds import POLICIES
@@ -24,6 +24,7 @@ from dra_operator.history.schema import (
     WAIT,
     StoreError,
     join,
+    transaction,
     unpack,
 )
 from dra_operator.questions.contents import gather_stored
@@ -33,6 +34,9 @@ from dra_operator.questions.state import ClusterState
 LEFT_OUT: Final = ("PersistentVolume", "PersistentVolumeClaim", *(kind.kind for kind in POLICIES))
 """What a record has none of, as a snapshot."""
 _AGO: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhdw])")
+_AT_ONCE: Final = 1000
+"""So many rows are fetched at once."""
+_OBJECT: Final = (OBJECT.c.kind, OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -108,7 +112,8 @@ class Reader:
 
     def find_gap(self, at: int) -> Span | None:
         """Return the gap that a time is in, or None."""
-        return next((gap for gap in self.gaps if gap.since <= at < gap.until), None)
+        place = bisect_right(self.gaps, at, key=lambda gap: gap.since)
+        return self.gaps[place - 1] if place and at < self.gaps[place - 1].until else None
 
     def check_time(self, at: int) -> None:
         """Raise StoreError for a time of which the record says nothing."""
@@ -126,13 +131,8 @@ class Reader:
     def read_moment(self, at: int) -> Moment:
         """Return the state as it was; StoreError for a time of which the record says nothing."""
         self.check_time(at)
-        bodies, sums, shapes, unread, kubernetes = (
-            list[Body](),
-            list[Body](),
-            dict[str, Body](),
-            dict[str, str](),
-            "",
-        )
+        bodies, sums, shapes = list[Body](), list[Body](), dict[str, Body]()
+        unread, kubernetes = dict.fromkeys(LEFT_OUT, "a record has none"), ""
         for row in self.read_states(Span(at, at + 1)):
             match row.kind:
                 case "Server":
@@ -146,73 +146,42 @@ class Reader:
                 case _:
                     bodies.append(row.body)
         bodies += [pod for each in sums for pod in expand_sum(each, shapes)]
-        left_out = dict.fromkeys(LEFT_OUT, "a record has none")
-        return Moment(at, tuple(bodies), {**left_out, **unread}, kubernetes)
+        return Moment(at, tuple(bodies), unread, kubernetes)
 
     def read_states(self, span: Span, *kinds: str) -> Iterator[StateRow]:
         """Yield what objects of some kinds, or of all, were in a span, in the order of their beginning."""
-        columns = OBJECT.c.kind, OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid
-        query = self.select_states(span, *columns, *STATE.c, CONTENT.c.body)
+        query = self.select(STATE, span, *_OBJECT, *STATE.c, CONTENT.c.body)
         query = query.join(CONTENT, CONTENT.c.id == STATE.c.content)
         if kinds:
             query = query.where(OBJECT.c.kind.in_(kinds))
         for row in self.rows(query.order_by(STATE.c.since)):
-            content = self._unpack(row.content, row.body)
-            body = join((row.kind, row.namespace, row.name), row.uid, content, unpack(row.own))
-            end = self.span.until if row.until is None else row.until
-            yield StateRow(
-                row.kind,
-                row.namespace,
-                row.name,
-                row.uid,
-                row.since,
-                end,
-                body,
-                bool(row.flags & FOUND),
-                row.until is None,
-            )
+            key, content = (row.kind, row.namespace, row.name), self._unpack(row.content, row.body)
+            body = join(key, row.uid, content, unpack(row.own))
+            yield StateRow(*key, row.uid, *self._times(row), body, bool(row.flags & FOUND), row.until is None)
 
     def read_waits(self, span: Span) -> Iterator[WaitRow]:
         """Yield why pods and claims waited in a span, in the order of their beginning."""
-        columns = OBJECT.c.kind, OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid
-        waits = WAIT.c.since, WAIT.c.until, WAIT.c.reason, WAIT.c.message
-        query = self.select_waits(span, *columns, *waits, CONTENT.c.body)
+        query = self.select(WAIT, span, *_OBJECT, *WAIT.c, CONTENT.c.body)
         query = query.join(CONTENT, CONTENT.c.id == WAIT.c.message).order_by(WAIT.c.since, WAIT.c.object)
         for row in self.rows(query):
-            end = self.span.until if row.until is None else row.until
-            yield WaitRow(
-                row.kind,
-                row.namespace,
-                row.name,
-                row.uid,
-                row.since,
-                end,
-                row.reason,
-                self._unpack(row.message, row.body),
-                row.until is None,
-            )
+            key, message = (row.kind, row.namespace, row.name), self._unpack(row.message, row.body)
+            yield WaitRow(*key, row.uid, *self._times(row), row.reason, message, row.until is None)
 
     def read_contents(self, span: Span, kind: str) -> Mapping[int, Any]:
         """Return what objects of a kind have in common, by the number of the content that states in a span have."""
-        used = self.select_states(span, STATE.c.content).where(OBJECT.c.kind == kind).distinct()
+        used = self.select(STATE, span, STATE.c.content).where(OBJECT.c.kind == kind).distinct()
         query = select(CONTENT.c.id, CONTENT.c.body).where(CONTENT.c.id.in_(used))
         return {number: self._unpack(number, data) for number, data in self.rows(query)}
 
     @staticmethod
-    def select_states(span: Span, *columns: ColumnElement[Any]) -> Select[Any]:
-        """Return the query for states in a span, with their objects."""
-        return (
-            select(*columns)
-            .join_from(STATE, OBJECT, STATE.c.object == OBJECT.c.id)
-            .where(_within(STATE, span))
-        )
+    def select(table: Table, span: Span, *columns: ColumnElement[Any]) -> Select[Any]:
+        """Return the query for states, or waits, in a span, with their objects."""
+        joined = select(*columns).join_from(table, OBJECT, table.c.object == OBJECT.c.id)
+        is_within = or_(table.c.until.is_(None), table.c.until > span.since)
+        return joined.where(table.c.since < span.until, is_within)
 
-    @staticmethod
-    def select_waits(span: Span, *columns: ColumnElement[Any]) -> Select[Any]:
-        """Return the query for waits in a span, with what waited."""
-        return (
-            select(*columns).join_from(WAIT, OBJECT, WAIT.c.object == OBJECT.c.id).where(_within(WAIT, span))
-        )
+    def _times(self, row: Any) -> tuple[int, int]:
+        return row.since, self.span.until if row.until is None else row.until
 
     def _unpack(self, number: int, data: bytes) -> Any:
         """Return a content, which is unpacked once."""
@@ -220,17 +189,10 @@ class Reader:
             self._contents[number] = unpack(data)
         return self._contents[number]
 
-    def rows(self, query: Select[Any]) -> list[Any]:
-        """Return what the store answers."""
-        try:
-            with self._engine.connect() as connection:
-                return list(connection.execute(query))
-        except SQLAlchemyError as error:
-            raise StoreError(f"the store cannot be read: {getattr(error, 'orig', None) or error}") from error
-
-
-def _within(table: Table, span: Span) -> ColumnElement[bool]:
-    return and_(table.c.since < span.until, or_(table.c.until.is_(None), table.c.until > span.since))
+    def rows(self, query: Select[Any]) -> Iterator[Any]:
+        """Yield what the store answers, as it comes."""
+        with transaction(self._engine) as connection:
+            yield from connection.execution_options(yield_per=_AT_ONCE).execute(query)
 
 
 def expand_sum(body: Body, shapes: Mapping[str, Body]) -> Iterator[Body]:

@@ -24,12 +24,7 @@ from dra_operator.api.text import seconds_of
 from dra_operator.cluster.discovery import Served, served, server_version
 from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable, in_thread
-from dra_operator.history.reader import (
-    LEFT_OUT,
-    Moment,
-    build_state,
-    expand_sum,
-)
+from dra_operator.history.reader import LEFT_OUT, Moment, build_state, expand_sum
 from dra_operator.history.schema import (
     MICRO,
     POD_SHAPE,
@@ -95,14 +90,13 @@ class Recorder:
         self._ticked = self.now
         self._is_whole = False
         """Whether all was watched and stored since `covered`."""
-        self._is_first = True
         self._is_stale = False
         """Whether what the writer knows is to be read again, after a transaction that failed."""
+        self._is_first = True
         self._changes: list[Change | WaitChange] = []
         self._unread: dict[str, str] = {}
         self._version = ""
         self._bodies: dict[Key, Body] = {}
-        self._uids: dict[Key, str] = {}
         self._residents: dict[Key, tuple[str, str]] = {}
         self._sums: dict[str, Counter[str]] = {}
         self._shapes: dict[str, Body] = {}
@@ -179,22 +173,17 @@ class Recorder:
 
     def deliver(self, delta: Delta) -> None:
         """Take in a difference."""
-        key = delta.kind, delta.namespace, delta.name
-        body = None if delta.body is None else trim(delta.body)
+        key, sent = (delta.kind, delta.namespace, delta.name), delta.body
+        body, metadata = (None, {}) if sent is None else (trim(sent), sent["metadata"])
         if delta.kind == "Pod":
-            is_resident = body is not None and delta.body is not None and not asks_for_devices(delta.body)
+            is_resident = sent is not None and not asks_for_devices(sent)
             self._count(key, body if is_resident else None)
             if is_resident:
                 body = None
-            elif (
-                body is not None
-                and delta.body is not None
-                and (labels := delta.body["metadata"].get("labels"))
-            ):
+            elif body is not None and (labels := metadata.get("labels")):
                 body = {**body, "metadata": {**body["metadata"], "labels": labels}}
         if delta.kind == "Lease" and _is_renewal(self._bodies.get(key), body):
             return
-        metadata = {} if delta.body is None else delta.body["metadata"]
         self._keep_body(key, metadata.get("uid", ""), str(metadata.get("resourceVersion", "")), body)
 
     def _put(self, kind: str, name: str, spec: Body | None) -> None:
@@ -205,19 +194,17 @@ class Recorder:
     def _keep_body(self, key: Key, uid: str, version: str, body: Body | None) -> None:
         now = self.now
         if body is None:
-            if self._uids.pop(key, None) is not None:
-                del self._bodies[key]
+            if self._bodies.pop(key, None) is not None:
                 self._changes.append(Change(now, key))
             return
         self._changes.append(Change(now, key, uid, version, body))
-        self._bodies[key], self._uids[key] = body, uid
+        self._bodies[key] = body
         if key[0] in _HIDDEN:
-            if not may_wait(body):
-                self._changes.append(WaitChange(now, key, uid, None))
-                return
-            self._unasked = True
-            if _names_claims(body):
-                self._changes.append(WaitChange(now, key, uid, "", created=_created(body)))
+            is_over = not may_wait(body)
+            self._unasked |= not is_over
+            if is_over or _names_claims(body):
+                reason = None if is_over else ""
+                self._changes.append(WaitChange(now, key, uid, reason, created=_created(body)))
 
     def _count(self, key: Key, body: Body | None) -> None:
         """Count a pod without claims among equal ones of its node, or count it no more."""
@@ -238,12 +225,12 @@ class Recorder:
         self._changed_sums.add((node, digest))
 
     def _sum_up(self) -> None:
-        told = set[str]()
+        shapes = {shape for node, shape in self._changed_sums if self._sums[node][shape]}
+        for shape in sorted(shapes):
+            if (POD_SHAPE, "", shape) not in self._writer.open:
+                self._put(POD_SHAPE, shape, self._shapes[shape])
         for node, shape in sorted(self._changed_sums):
             number = self._sums[node][shape]
-            if number and (POD_SHAPE, "", shape) not in self._writer.open and shape not in told:
-                told.add(shape)
-                self._put(POD_SHAPE, shape, self._shapes[shape])
             self._put(POD_SUM, f"{node}/{shape}", {shape: number} if number else None)
         self._changed_sums.clear()
         self._summed_at = self.now
@@ -272,24 +259,22 @@ class Recorder:
 
     def _was_watched(self) -> bool:
         """Return whether each kind is watched and in step, and note where lists or failures came in between."""
-        marks = {}
-        if not self._reflectors:
-            return False
+        marks = dict[str, tuple[int, int]]()
         for name, reflector in self._reflectors.items():
-            marks[name] = reflector.counters.lists, reflector.counters.failures
             if reflector.forbidden is not None and name not in _REQUIRED:
                 continue
-            if not self._is_first and name not in self._marks and not reflector.synced.is_set():
-                # A kind that is served since just now.
-                del marks[name]
+            is_new = not self._is_first and name not in self._marks
+            if is_new and not reflector.synced.is_set():
+                # It is served, or may be read, since just now.
                 continue
             if not reflector.synced.is_set() or reflector.trouble is not None or reflector.halfway:
                 self._is_whole = False
                 return False
-        if any(marks[name] != each for name, each in self._marks.items()):
-            self._is_whole = False
+            marks[name] = reflector.counters.lists, reflector.counters.failures
+        # What may not be read any more is none.
+        self._is_whole &= all(self._marks.get(name, mark) == mark for name, mark in marks.items())
         self._marks = marks
-        return True
+        return bool(marks)
 
     def _tell_unread(self) -> None:
         """Keep which kinds may not be read."""
@@ -308,43 +293,33 @@ class Recorder:
                 self._changes.append(Change(self.now, key))
 
     async def _store(self, now: int) -> None:
-        if self._is_stale and not await self._reload():
-            self._changes = _newest(self._changes)
-            return
-        covered = self._writer.covered
-        gap = None if self._is_whole or covered is None else (covered + 1, now)
-        changes = self._changes if gap is None else _newest(self._changes)
-        self._changes = []
+        """Store what came, or keep it for the next time. Raises OtherWriterError."""
+        covered, changes = self._writer.covered, self._changes
         try:
+            if self._is_stale:
+                await in_thread("history", self._writer.reload)
+                self._is_stale, covered = False, self._writer.covered
+            gap = None if self._is_whole or covered is None else (covered + 1, now)
+            changes = changes if gap is None else _newest(changes)
+            self._changes = []
             await in_thread("history", lambda: self._writer.commit(changes, now, gap))
+        except OtherWriterError:
+            raise
         except StoreError as error:
-            if self._is_first and isinstance(error, OtherWriterError):
-                raise
             self.failures += 1
-            self._changes = _newest([*changes, *self._changes])
-            if self._is_whole or self._is_first:
+            if not self._is_stale:
                 log.warning("history: not stored", why=str(error))
-            self._is_whole = False
-            self._is_stale = True
+            self._changes = _newest([*changes, *self._changes])
+            self._is_whole, self._is_stale = False, True
             return
-        self.missed += (gap[1] - gap[0]) / MICRO if gap is not None else 0
-        if gap is not None and not self._is_first:
-            log.warning("history: gap", seconds=round((gap[1] - gap[0]) / MICRO, 1))
+        if gap is not None:
+            self.missed += (gap[1] - gap[0]) / MICRO
+            if not self._is_first:
+                log.warning("history: gap", seconds=round((gap[1] - gap[0]) / MICRO, 1))
         self._is_whole, self._is_first = True, False
         if self._keep and now - self._forgot_at >= FORGET_SECONDS * MICRO:
             self._forgot_at = now
             await in_thread("history", lambda: self._forget(now))
-
-    async def _reload(self) -> bool:
-        """Read anew what is stored, as far as it is known to the writer; return whether that could be done."""
-        try:
-            await in_thread("history", self._writer.reload)
-        except StoreError as error:
-            self.failures += 1
-            log.debug("history: not read", why=str(error))
-        else:
-            self._is_stale = False
-        return not self._is_stale
 
     def _forget(self, now: int) -> None:
         try:
@@ -386,7 +361,7 @@ class Recorder:
             if body is not None and may_wait(body):
                 found.add(key)
                 reason = GATED if item.reason == SCHEDULING_GATED else item.reason
-                uid, created = self._uids[key], _created(body)
+                uid, created = body["metadata"].get("uid", ""), _created(body)
                 self._changes.append(WaitChange(now, key, uid, reason, item.message, created))
         for key, known in self._writer.open.items():
             # A pod uses it by now, which waits itself.

@@ -11,13 +11,13 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Final
 
-from dra_operator.api.convert import Body
 from dra_operator.history.holdings import Holding, first_class, read_holdings
 from dra_operator.history.reader import Reader, Span, time_text
 from dra_operator.history.schema import MICRO, OBJECT, STATE, WAIT, unpack
 from dra_operator.history.sweep import STATES, Amount, Sweep
 
 _HOUR: Final = 3600 * MICRO
+_IDLE: Final = "idle"
 _NOT_ASKED: Final = "NotAsked"
 NOBODY: Final = "(none)"
 OTHERS: Final = "(others)"
@@ -110,13 +110,13 @@ class HistoryReport:
 
 @dataclass(slots=True)
 class _Tally:
-    """A sum, exact: integers come together for themselves, as that is faster."""
+    """A sum of card-microseconds, exact: integers come together for themselves, as that is faster."""
 
     _whole: int = 0
     _rest: Fraction = Fraction(0)
 
     def add(self, amount: Amount) -> None:
-        """Add card-microseconds."""
+        """Add it."""
         if isinstance(amount, int):
             self._whole += amount
         else:
@@ -146,23 +146,21 @@ def make_report(reader: Reader, query: ReportQuery) -> HistoryReport:
 
 
 class _Report:
+    """Sums of a sweep by period, and by period and name."""
+
     def __init__(self, reader: Reader, query: ReportQuery) -> None:
         self._reader = reader
         self._query = query
-        self._since, self._every = query.span.since, query.every
         self._rows: dict[tuple[int, str], _Sum] = defaultdict(_Sum)
         self._states: dict[tuple[int, str], _Tally] = defaultdict(_Tally)
-        self._idle: dict[int, _Tally] = defaultdict(_Tally)
-        is_by_pod = query.by in (Grouping.OWNER, Grouping.LABEL)
-        self._pods = _read_pods(reader, query.span) if is_by_pod or query.by is Grouping.CLASS else {}
+        self._names = _read_names(reader, query)
 
     def make(self) -> HistoryReport:
-        query = self._query
-        sweep = Sweep(self._reader, query.span, self, by_amount=query.by_amount, every=query.every)
-        sweep.run(read_holdings(self._reader, query.span))
+        query, span = self._query, self._query.span
+        sweep = Sweep(self._reader, span, self, by_amount=query.by_amount, every=query.every)
+        sweep.run(read_holdings(self._reader, span))
         if query.by is not Grouping.NODE:
             self._add_waits()
-        span = query.span
         periods = tuple(self._periods())
         published = sum((each.published for each in periods), Fraction(0))
         unknown = sum((each.unknown for each in periods), Fraction(0))
@@ -177,7 +175,7 @@ class _Report:
 
     def _start_of(self, at: int) -> int:
         """Return when the period of a time begins."""
-        since, every = self._since, self._every
+        since, every = self._query.span.since, self._query.every
         return since + (at - since) // every * every if every else since
 
     # --- what comes
@@ -187,7 +185,7 @@ class _Report:
         period = self._start_of(at)
         self._states[period, state].add(amount)
         if idle:
-            self._idle[period].add(idle)
+            self._states[period, _IDLE].add(idle)
 
     def add_share(self, at: int, holding: Holding, node: str, amount: Amount, idle: Amount) -> None:
         """Add what a claim had of published cards."""
@@ -195,47 +193,19 @@ class _Report:
         row.held.add(amount)
         row.idle.add(idle)
         if self._query.prices:
-            row.cost.add(amount * self._query.prices.get(holding.device_class, Fraction(0)))
+            row.cost.add(amount * self._query.prices.get(holding.device_class, 0))
 
     def add_unpublished(self, at: int, holding: Holding, amount: Amount) -> None:
         """Add what a claim had of devices that were not published."""
         self._rows[self._start_of(at), self._name_of_share(holding, "")].unpublished.add(amount)
 
-    def _name_of_share(self, holding: Holding, node: str) -> str:
-        claim = holding.claim
-        if self._query.namespace not in ("", claim.namespace):
-            return OTHERS
-        match self._query.by:
-            case Grouping.NAMESPACE:
-                return claim.namespace
-            case Grouping.CLASS:
-                return holding.device_class or NOBODY
-            case Grouping.NODE:
-                return node or NOBODY
-        return self._name_of_pod(claim.pod)
-
-    def _name_of_pod(self, uid: str) -> str:
-        if (pod := self._pods.get(uid)) is None:
-            return NOBODY
-        if self._query.by is Grouping.LABEL:
-            return str((pod.own["metadata"].get("labels") or {}).get(self._query.label) or NOBODY)
-        owners = pod.own["metadata"].get("ownerReferences") or ()
-        owner = next((each for each in owners if each.get("controller")), None)
-        name = f"{owner['kind']}/{owner['name']}" if owner is not None else f"Pod/{pod.name}"
-        return f"{pod.namespace}/{name}"
-
     def _add_waits(self) -> None:
         span, every = self._query.span, self._query.every
-        classes = read_classes(self._reader, span) if self._query.by is Grouping.CLASS else {}
-        names: dict[int, str] = {}
-        columns = OBJECT.c.kind, OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid
-        query = self._reader.select_waits(
-            span, *columns, WAIT.c.object, WAIT.c.since, WAIT.c.until, WAIT.c.reason
-        )
-        for *what, number, since, until, reason in self._reader.rows(query):
+        columns = OBJECT.c.namespace, OBJECT.c.uid, WAIT.c.object, WAIT.c.since, WAIT.c.until, WAIT.c.reason
+        rows = self._reader.rows(self._reader.select(WAIT, span, *columns))
+        for namespace, uid, number, since, until, reason in rows:
             at, end = max(since, span.since), span.until if until is None else min(until, span.until)
-            if (name := names.get(number)) is None:
-                name = names[number] = self._name_of_wait((what[0], what[1], what[2], what[3]), classes)
+            name = self._name_of(namespace, self._names.get(uid))
             while at < end:
                 following = min(end, self._start_of(at) + every) if every else end
                 row = self._rows[self._start_of(at), name]
@@ -243,30 +213,26 @@ class _Report:
                 row.reasons[reason or _NOT_ASKED] += following - at
                 at = following
 
-    def _name_of_wait(self, what: tuple[str, str, str, str], classes: Mapping[tuple[str, str], str]) -> str:
-        kind, namespace, name, uid = what
+    def _name_of_share(self, holding: Holding, node: str) -> str:
+        by, claim = self._query.by, holding.claim
+        own = {Grouping.CLASS: holding.device_class, Grouping.NODE: node}
+        return self._name_of(claim.namespace, own[by] if by in own else self._names.get(claim.pod))
+
+    def _name_of(self, namespace: str, own: str | None) -> str:
+        """Return the name of the row of something; `own` is what it is called there, but for a namespace."""
         if self._query.namespace not in ("", namespace):
             return OTHERS
-        if self._query.by is Grouping.NAMESPACE:
-            return namespace
-        if self._query.by is not Grouping.CLASS:
-            return NOBODY if kind == "ResourceClaim" else self._name_of_pod(uid)
-        names = [name]
-        if kind == "Pod":
-            names = claims_of(self._pods[uid]) if uid in self._pods else []
-        found = [classes[each] for each in [(namespace, name) for name in names] if each in classes]
-        return (found[0] if found else "") or NOBODY
+        return namespace if self._query.by is Grouping.NAMESPACE else own or NOBODY
 
     # --- what it comes to
 
     def _periods(self) -> Iterator[Period]:
         span, every = self._query.span, self._query.every
         for since in range(span.since, span.until, every or max(span.until - span.since, 1)):
-            states = {state: self._states[since, state].hours for state in STATES}
+            states = {state: self._states[since, state].hours for state in (*STATES, _IDLE)}
             until = min(since + every, span.until) if every else span.until
-            published = sum(states.values(), Fraction(0))
-            idle = self._idle[since].hours
-            yield Period(time_text(since), time_text(until), published, **states, idle=idle)
+            published = sum(states.values(), -states[_IDLE])
+            yield Period(time_text(since), time_text(until), published, **states)
 
     def _row(self, period: int, name: str) -> ReportRow:
         row = self._rows[period, name]
@@ -282,7 +248,7 @@ class _Report:
             Fraction(sum(waits), _HOUR),
             _quantile(waits, 50),
             _quantile(waits, 90),
-            tuple([Reason(reason, Fraction(hours, _HOUR)) for reason, hours in reasons]),
+            tuple([Reason(reason, Fraction(amount, _HOUR)) for reason, amount in reasons]),
             row.cost.hours if self._query.prices else None,
         )
 
@@ -292,45 +258,37 @@ def _quantile(values: Sequence[int], percent: int) -> Fraction | None:
     return Fraction(values[-(-len(values) * percent // 100) - 1], _HOUR) if values else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Pod:
-    """A pod as it was last: what it has in common with others, and its own."""
+def _read_names(reader: Reader, query: ReportQuery) -> dict[str, str]:
+    """Return what rows pods are in, and by class claims, by uid, as they were last; nothing by namespace and node."""
+    found = dict[str, str]()
+    if query.by is Grouping.CLASS:
+        classes = dict[tuple[str, str], str]()
+        for row, content in _read_last(reader, query.span, "ResourceClaim"):
+            classes[row.namespace, row.name] = found[row.uid] = first_class(content)
+        for row, content in _read_last(reader, query.span, "Pod"):
+            # Those that it names, and those that were made for it.
+            entries = (content.get("spec") or {}).get("resourceClaims") or ()
+            made = (unpack(row.own).get("status") or {}).get("resourceClaimStatuses") or ()
+            names = [(row.namespace, each.get("resourceClaimName")) for each in (*entries, *made)]
+            found[row.uid] = next((classes[each] for each in names if each in classes), "")
+    elif query.by in (Grouping.OWNER, Grouping.LABEL):
+        for row, _ in _read_last(reader, query.span, "Pod"):
+            metadata = unpack(row.own)["metadata"]
+            owners = [each for each in metadata.get("ownerReferences") or () if each.get("controller")]
+            kind, name = (owners[0]["kind"], owners[0]["name"]) if owners else ("Pod", row.name)
+            label = str((metadata.get("labels") or {}).get(query.label) or "")
+            found[row.uid] = label if query.by is Grouping.LABEL else f"{row.namespace}/{kind}/{name}"
+    return found
 
-    namespace: str
-    name: str
-    content: Any
-    _own: bytes
 
-    @property
-    def own(self) -> Body:
-        """Its metadata and status."""
-        found: Body = unpack(self._own)
-        return found
-
-
-def _read_pods(reader: Reader, span: Span) -> dict[str, _Pod]:
-    """Return the pods of a span, by uid."""
-    contents = reader.read_contents(span, "Pod")
+def _read_last(reader: Reader, span: Span, kind: str) -> Iterator[tuple[Any, Any]]:
+    """Yield the last states of objects in a span, each with what it has in common with others."""
+    contents = reader.read_contents(span, kind)
     columns = OBJECT.c.uid, OBJECT.c.namespace, OBJECT.c.name, STATE.c.content, STATE.c.own
-    query = reader.select_states(span, *columns).where(OBJECT.c.kind == "Pod")
-    rows = reader.rows(query.order_by(STATE.c.object, STATE.c.since))
-    return {row.uid: _Pod(row.namespace, row.name, contents[row.content], row.own) for row in rows}
-
-
-def read_classes(reader: Reader, span: Span) -> dict[tuple[str, str], str]:
-    """Return the first class that claims name, by namespace and name."""
-    contents = reader.read_contents(span, "ResourceClaim")
-    classes = {number: first_class(content) for number, content in contents.items()}
-    query = reader.select_states(span, OBJECT.c.namespace, OBJECT.c.name, STATE.c.content).distinct()
-    rows = reader.rows(query.where(OBJECT.c.kind == "ResourceClaim"))
-    return {(row.namespace, row.name): classes[row.content] for row in rows}
-
-
-def claims_of(pod: _Pod) -> list[str]:
-    """Return the claims of a pod: those that it names, and those that were made for it."""
-    entries = (pod.content.get("spec") or {}).get("resourceClaims") or ()
-    made = (pod.own.get("status") or {}).get("resourceClaimStatuses") or ()
-    return [str(each["resourceClaimName"]) for each in (*entries, *made) if each.get("resourceClaimName")]
+    query = reader.select(STATE, span, *columns).where(OBJECT.c.kind == kind)
+    rows = {row.uid: row for row in reader.rows(query.order_by(STATE.c.object, STATE.c.since))}
+    for row in rows.values():
+        yield row, contents[row.content]
 
 
 def read_prices(content: Any) -> dict[str, Fraction]:

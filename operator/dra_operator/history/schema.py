@@ -5,6 +5,8 @@ once by its content. Source: docs/history.md.
 """
 
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +15,7 @@ import orjson
 from sqlalchemy import (
     BigInteger,
     Column,
+    Connection,
     Engine,
     Index,
     LargeBinary,
@@ -22,12 +25,12 @@ from sqlalchemy import (
     Table,
     Text,
     create_engine,
-    event,
     insert,
     inspect,
+    make_url,
     select,
 )
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from dra_operator.api.convert import Body
@@ -68,7 +71,7 @@ OBJECT: Final = Table(
     Column("id", BigInteger, primary_key=True, autoincrement=False),
     Column("kind", String(64), nullable=False),
     Column("namespace", String(64), nullable=False),
-    Column("name", String(256), nullable=False),
+    Column("name", Text, nullable=False),
     Column("uid", String(64), nullable=False),
     Column("version", String(32), nullable=False),
     Index("object_kind", "kind"),
@@ -114,31 +117,28 @@ GAP: Final = Table(
 
 def open_store(url: str, *, create: bool = False) -> Engine:
     """Return the engine of a store, made with `create`; a URL without `://` is a file of SQLite. Raises StoreError."""
-    full = url if "://" in url else f"sqlite:///{url}"
-    scheme = url.partition("://")[0]
     try:
-        # A connection a transaction: none stays open that nobody closes.
-        engine = create_engine(full, poolclass=NullPool)
-        # Without the password.
-        shown = str(engine.url) if "://" in url else url
-        if engine.dialect.name == "sqlite":
-            if not create and not Path(engine.url.database or "").is_file():
-                raise StoreError(
-                    f"{shown}: there is no such file: `kubectl dra record --to {shown}` makes one"
-                )
-            event.listen(engine, "connect", _wait_for_others)
-            if create:
-                event.listen(engine, "connect", _write_ahead)
+        made = make_url(url if "://" in url else f"sqlite:///{url}")
+        shown = str(made) if "://" in url else url  # without the password
+        how = f"`kubectl dra record --to {shown}` makes one"
+        is_file = made.get_backend_name() == "sqlite"
+        if is_file and not create and not Path(made.database or "").is_file():
+            raise StoreError(f"{shown}: there is no such file: {how}")
+        # A connection a transaction: none stays open that nobody closes. In SQLite it waits for others, in seconds.
+        engine = create_engine(made, poolclass=NullPool, connect_args={"timeout": 10} if is_file else {})
         with engine.begin() as connection:
+            if create and is_file:
+                # Readers see a whole state while the recorder writes. It stays so in the file.
+                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
             if create:
                 TABLES.create_all(connection)
             elif not inspect(connection).has_table(META.name):
-                raise StoreError(f"{shown}: holds no record: `kubectl dra record --to {shown}` makes one")
+                raise StoreError(f"{shown}: holds no record: {how}")
             found = connection.scalar(select(META.c.value).where(META.c.key == "schema"))
             if found is None and create:
                 connection.execute(insert(META).values(key="schema", value=str(SCHEMA)))
-    except (ArgumentError, SQLAlchemyError, ImportError, ValueError) as error:
-        raise StoreError(f"{scheme}: the store cannot be opened: {_words(error)}") from error
+    except (SQLAlchemyError, ImportError, ValueError) as error:
+        raise StoreError(f"{url.partition('://')[0]}: the store cannot be opened: {_words(error)}") from error
     if found is not None and int(found) != SCHEMA:
         raise StoreError(
             f"{shown}: has schema {found}, and this program knows {SCHEMA}: use the kubectl-dra that wrote it"
@@ -146,20 +146,19 @@ def open_store(url: str, *, create: bool = False) -> Engine:
     return engine
 
 
+@contextmanager
+def transaction(engine: Engine) -> Iterator[Connection]:
+    """Give a connection of which all or nothing is done. Raises StoreError for what the store refuses."""
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except SQLAlchemyError as error:
+        raise StoreError(f"the store cannot be read or written: {_words(error)}") from error
+
+
 def _words(error: Exception) -> str:
     """Return what an error says, without the statement that failed."""
     return " ".join(str(getattr(error, "orig", None) or error).split())
-
-
-def _wait_for_others(connection: Any, _: object) -> None:
-    connection.execute("PRAGMA busy_timeout=10000")
-
-
-def _write_ahead(connection: Any, _: object) -> None:
-    # Readers see a whole state while the recorder writes; a kill loses no commit, and a power cut only the last ones.
-    # It stays so in the file: whoever asked for it while another one has the file open would be refused.
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")
 
 
 # --- bodies

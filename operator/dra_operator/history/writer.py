@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, select, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Connection, Engine, Table, bindparam, delete, func, insert, select, update
 
 from dra_operator.api.convert import Body
 from dra_operator.api.names import ENDED_PHASES
@@ -20,16 +19,14 @@ from dra_operator.history.schema import (
     HOLDS,
     META,
     OBJECT,
-    POD_SHAPE,
-    POD_SUM,
     RUNS,
     STATE,
     WAIT,
     OtherWriterError,
-    StoreError,
     digest_of,
     pack,
     split,
+    transaction,
 )
 
 Key = tuple[str, str, str]
@@ -63,9 +60,9 @@ class WaitChange(NamedTuple):
 class _OpenObject:
     id: int
     uid: str
-    version: str
-    since: int
-    digest: bytes
+    version: str = ""
+    since: int = 0
+    digest: bytes = b""
     """Of content and own fields; empty for what an earlier process wrote."""
     wait: tuple[int, str, str] | None = None
     """Since when it waits, the reason, and its last text."""
@@ -75,15 +72,59 @@ class _OpenObject:
 
 @dataclass(slots=True)
 class _Batch:
-    """What one transaction writes."""
+    """What one transaction writes; `rows` are those of states and waits that begin, by object and beginning."""
 
+    connection: Connection
+    covered: int
+    gap: tuple[int, int] | None
     contents: list[dict[str, Any]] = field(default_factory=list)
     objects: list[dict[str, Any]] = field(default_factory=list)
     versions: dict[int, str] = field(default_factory=dict)
-    states: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
-    closed: list[dict[str, int]] = field(default_factory=list)
-    waits: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
-    closed_waits: list[dict[str, int]] = field(default_factory=list)
+    rows: dict[Table, dict[tuple[int, int], dict[str, Any]]] = field(
+        default_factory=lambda: {STATE: {}, WAIT: {}}
+    )
+    ended: dict[Table, list[dict[str, int]]] = field(default_factory=lambda: {STATE: [], WAIT: []})
+
+    def begin(self, table: Table, number: int, since: int, **values: Any) -> None:
+        """Begin a state, or a wait, of an object; one of the same beginning is replaced."""
+        self.rows[table][number, since] = {"object": number, "since": since, "until": None, **values}
+
+    def end(self, table: Table, number: int, since: int, at: int) -> None:
+        """End a state, or a wait; one that ends as it begins was none."""
+        if (row := self.rows[table].get((number, since))) is None:
+            self.ended[table].append({"number": number, "start": since, "end": at})
+        elif at <= since:
+            del self.rows[table][number, since]
+        else:
+            row["until"] = at
+
+    def end_wait(self, known: _OpenObject, at: int) -> None:
+        """End the wait of an object, if it waits."""
+        if known.wait is not None:
+            self.end(WAIT, known.id, known.wait[0], at)
+            known.wait = None
+
+    def write(self) -> None:
+        """Write it."""
+        run = self.connection.execute
+        for table, new in ((CONTENT, self.contents), (OBJECT, self.objects)):
+            if new:
+                run(insert(table), new)
+        if self.versions:
+            seen = update(OBJECT).where(OBJECT.c.id == bindparam("number")).values(version=bindparam("seen"))
+            run(seen, [{"number": number, "seen": version} for number, version in self.versions.items()])
+        for table, rows in self.rows.items():
+            is_row = (table.c.object == bindparam("number")) & (table.c.since == bindparam("start"))
+            if self.ended[table]:
+                run(update(table).where(is_row).values(until=bindparam("end")), self.ended[table])
+            if rows and table is WAIT:
+                # Those of which reason or text are known by now.
+                run(
+                    delete(table).where(is_row),
+                    [{"number": number, "start": since} for number, since in rows],
+                )
+            if rows:
+                run(insert(table), [*rows.values()])
 
 
 class Writer:
@@ -98,11 +139,8 @@ class Writer:
 
     def reload(self) -> None:
         """Read the last state that is stored, as after a commit that failed. Raises StoreError."""
-        try:
-            with self._engine.connect() as connection:
-                self._read(connection)
-        except SQLAlchemyError as error:
-            raise StoreError(f"the store cannot be read: {error}") from error
+        with transaction(self._engine) as connection:
+            self._read(connection)
 
     def _read(self, connection: Connection) -> None:
         covered = connection.scalar(select(META.c.value).where(META.c.key == "covered"))
@@ -115,8 +153,7 @@ class Writer:
         found = select(OBJECT, STATE.c.since, STATE.c.flags).join(STATE, STATE.c.object == OBJECT.c.id)
         by_id = {}
         for row in connection.execute(found.where(STATE.c.until.is_(None))):
-            had = bool(row.flags & HOLDS)
-            known = _OpenObject(row.id, row.uid, row.version, row.since, b"", has_waited=had)
+            known = _OpenObject(row.id, row.uid, row.version, row.since, has_waited=bool(row.flags & HOLDS))
             by_id[row.id] = self.open[row.kind, row.namespace, row.name] = known
         for row in connection.execute(select(WAIT.c.object, WAIT.c.since, WAIT.c.until, WAIT.c.reason)):
             if (waiting := by_id.get(row.object)) is not None:
@@ -125,143 +162,100 @@ class Writer:
                     waiting.wait = row.since, row.reason, ""
 
     def commit(
-        self,
-        changes: Iterable[Change | WaitChange],
-        covered: int,
-        gap: tuple[int, int] | None = None,
+        self, changes: Iterable[Change | WaitChange], covered: int, gap: tuple[int, int] | None = None
     ) -> None:
         """Store changes in their order, and that the record is complete up to a time but for a gap, if there was one.
 
         Raises StoreError if they could not be stored; then nothing of them is, and `reload` must be called.
         """
-        batch = _Batch()
         if len(self._contents) >= _MOST_CONTENTS:
             self._contents.clear()
-        try:
-            with self._engine.begin() as connection:
-                for change in changes:
-                    if isinstance(change, Change):
-                        self._apply(connection, batch, change, gap)
-                    else:
-                        self._apply_wait(connection, batch, change, gap)
-                _write(connection, batch)
-                if gap is not None and gap[1] > gap[0]:
-                    connection.execute(insert(GAP).values(since=gap[0], until=gap[1]))
-                if self.covered is None:
-                    connection.execute(
-                        insert(META), [{"key": key, "value": str(covered)} for key in ("begin", "covered")]
-                    )
+        with transaction(self._engine) as connection:
+            batch = _Batch(connection, covered, gap)
+            for change in changes:
+                if isinstance(change, Change):
+                    self._apply(batch, change)
                 else:
-                    is_ours = (META.c.key == "covered") & (META.c.value == str(self.covered))
-                    if (
-                        connection.execute(update(META).where(is_ours).values(value=str(covered))).rowcount
-                        != 1
-                    ):
-                        raise OtherWriterError("another process writes to the store: end one of them")
-        except SQLAlchemyError as error:
-            raise StoreError(
-                f"the store cannot be written: {getattr(error, 'orig', None) or error}"
-            ) from error
+                    self._apply_wait(batch, change)
+            batch.write()
+            if gap is not None and gap[1] > gap[0]:
+                connection.execute(insert(GAP).values(since=gap[0], until=gap[1]))
+            if self.covered is None:
+                both = [{"key": key, "value": str(covered)} for key in ("begin", "covered")]
+                connection.execute(insert(META), both)
+            else:
+                is_ours = (META.c.key == "covered") & (META.c.value == str(self.covered))
+                if connection.execute(update(META).where(is_ours).values(value=str(covered))).rowcount != 1:
+                    raise OtherWriterError("another process writes to the store: end one of them")
         self.covered = covered
 
-    def _apply(
-        self, connection: Connection, batch: _Batch, change: Change, gap: tuple[int, int] | None
-    ) -> None:
-        known = self.open.get(change.key)
-        if change.body is None:
-            if known is not None:
-                self._close(batch, change.key, self._time_of(change, gap) if gap is None else gap[0])
-            return
+    def _apply(self, batch: _Batch, change: Change) -> None:
+        known, at = self.open.get(change.key), self._time_of(batch, change)
+        end = at if batch.gap is None else batch.gap[0]
+        is_found = batch.gap is not None or self.covered is None
         is_same = known is not None and known.uid == change.uid
+        if known is not None and (change.body is None or not is_same):
+            batch.end(STATE, known.id, known.since, end)
+            batch.end_wait(known, end)
+            del self.open[change.key]
+        if change.body is None:
+            return
         if known is not None and is_same and change.version and known.version == change.version:
             return
         content, own = (pack(each) for each in split(change.body))
-        digest = digest_of(content + own)
-        is_found = gap is not None or self.covered is None
-        if known is not None and is_same and known.digest == digest and not is_found:
-            known.version = batch.versions[known.id] = change.version
-            return
-        at, waited, wait = self._time_of(change, gap), False, None
-        if known is not None:
-            if is_same:
-                waited, wait = known.has_waited, known.wait if gap is None else None
-            self._close(batch, change.key, at if gap is None else gap[0], ends_wait=wait is None)
-        if is_same and known is not None:
-            number = known.id
-            batch.versions[number] = change.version
-        else:
-            number = self._take_id(OBJECT)
+        digest, flags = digest_of(content + own), _flags_of(change.body)
+        if known is None or not is_same:
+            known = self.open[change.key] = _OpenObject(self._take_id(OBJECT), change.uid)
             names = dict(zip(("kind", "namespace", "name"), change.key, strict=True))
-            batch.objects.append({"id": number, **names, "uid": change.uid, "version": change.version})
-        place = self._find_content(connection, batch, content)
-        flags = _flags_of(change.body)
-        waited |= bool(flags & HOLDS)
-        self.open[change.key] = _OpenObject(number, change.uid, change.version, at, digest, wait, waited)
-        batch.states[number, at] = {
-            "object": number,
-            "since": at,
-            "until": None,
-            "content": place,
-            "own": own,
-            "flags": FOUND * is_found | flags,
-        }
-
-    def _time_of(self, change: Change | WaitChange, gap: tuple[int, int] | None) -> int:
-        """Return when a change counts: after what is covered already, and at the end of a gap."""
-        return gap[1] if gap is not None else max(change.at, (self.covered or -1) + 1)
-
-    def _close(self, batch: _Batch, key: Key, at: int, *, ends_wait: bool = True) -> None:
-        known = self.open.pop(key)
-        at = max(at, known.since)
-        if (written := batch.states.get((known.id, known.since))) is not None:
-            if at == known.since:
-                # It changed again at once.
-                del batch.states[known.id, at]
-            written["until"] = at
+            batch.objects.append({"id": known.id, **names, "uid": change.uid, "version": change.version})
         else:
-            batch.closed.append({"number": known.id, "start": known.since, "end": at})
-        if ends_wait and known.wait is not None:
-            _close_wait(batch, known, at)
+            known.version = batch.versions[known.id] = change.version
+            if known.digest == digest and not is_found:
+                return
+            batch.end(STATE, known.id, known.since, end)
+            if batch.gap is not None:
+                batch.end_wait(known, end)
+        known.version, known.since, known.digest = change.version, at, digest
+        known.has_waited |= bool(flags & HOLDS)
+        place = self._find_content(batch, content)
+        batch.begin(STATE, known.id, at, content=place, own=own, flags=FOUND * is_found | flags)
 
-    def _apply_wait(
-        self, connection: Connection, batch: _Batch, change: WaitChange, gap: tuple[int, int] | None
-    ) -> None:
-        known = self.open.get(change.key)
+    def _time_of(self, batch: _Batch, change: Change | WaitChange) -> int:
+        """Return when a change counts: within what is covered now and was not before, and at the end of a gap."""
+        if batch.gap is not None:
+            return batch.gap[1]
+        return max(min(change.at, batch.covered), (self.covered or -1) + 1)
+
+    def _apply_wait(self, batch: _Batch, change: WaitChange) -> None:
+        known, reason = self.open.get(change.key), change.reason
         if known is None or known.uid != change.uid:
             return
-        at, is_over = self._time_of(change, gap), change.reason is None
+        at = self._time_of(batch, change)
         if known.wait is not None:
-            since, reason, message = known.wait
-            if not is_over and change.reason in ("", reason) and change.message in ("", message):
+            since, before, message = known.wait
+            if reason in ("", before) and change.message in ("", message):
                 return
-            if not is_over and (reason in ("", change.reason)):
+            if reason is not None and before in ("", reason):
                 # The first reason that is found holds from the beginning, and the last text of one is kept.
                 at = since
             else:
-                _close_wait(batch, known, at)
-                at = max(at, since + 1)
+                batch.end_wait(known, at)
         elif not known.has_waited:
             at = min(change.created or at, at)
-        if is_over:
+        if reason is None:
             return
-        text = self._find_content(connection, batch, pack(change.message))
-        known.wait, known.has_waited = (at, change.reason or "", change.message), True
-        batch.waits[known.id, at] = {
-            "object": known.id,
-            "since": at,
-            "until": None,
-            "reason": change.reason or "",
-            "message": text,
-        }
+        text = self._find_content(batch, pack(change.message))
+        known.wait, known.has_waited = (at, reason, change.message), True
+        batch.begin(WAIT, known.id, at, reason=reason, message=text)
 
-    def _take_id(self, table: Any) -> int:
+    def _take_id(self, table: Table) -> int:
         self._next[table] += 1
         return self._next[table] - 1
 
-    def _find_content(self, connection: Connection, batch: _Batch, data: bytes) -> int:
+    def _find_content(self, batch: _Batch, data: bytes) -> int:
         digest = digest_of(data)
         if (known := self._contents.get(digest)) is None:
-            known = connection.scalar(select(CONTENT.c.id).where(CONTENT.c.digest == digest))
+            known = batch.connection.scalar(select(CONTENT.c.id).where(CONTENT.c.digest == digest))
             if known is None:
                 known = self._take_id(CONTENT)
                 batch.contents.append({"id": known, "digest": digest, "body": data})
@@ -270,16 +264,21 @@ class Writer:
 
     def forget(self, before: int) -> None:
         """Take off the store what ended before a time, where the record begins from now on. Raises StoreError."""
-        try:
-            with self._engine.begin() as connection:
-                gone = _forget(connection, before)
-        except SQLAlchemyError as error:
-            raise StoreError(
-                f"the store cannot be written: {getattr(error, 'orig', None) or error}"
-            ) from error
+        with transaction(self._engine) as connection:
+            begin = connection.scalar(select(META.c.value).where(META.c.key == "begin"))
+            if begin is None or int(begin) >= before:
+                return
+            for table in (STATE, WAIT, GAP):
+                connection.execute(delete(table).where(table.c.until < before))
+            # Each table is read once, on PostgreSQL too, which asks the other one for each row of `NOT IN`.
+            for column, users in (
+                (OBJECT.c.id, (STATE.c.object, WAIT.c.object)),
+                (CONTENT.c.id, (STATE.c.content, WAIT.c.message)),
+            ):
+                unused = select(column).except_(*map(select, users))
+                connection.execute(delete(column.table).where(column.in_(unused)))
+            connection.execute(update(META).where(META.c.key == "begin").values(value=str(before)))
         self._contents.clear()
-        for shape in gone:
-            self.open.pop((POD_SHAPE, "", shape), None)
 
 
 def _flags_of(body: Body) -> int:
@@ -288,59 +287,3 @@ def _flags_of(body: Body) -> int:
         return HOLDS if status.get("allocation") else 0
     is_on_node = body["kind"] == "Pod" and (body.get("spec") or {}).get("nodeName")
     return RUNS if is_on_node and status.get("phase") not in ("", None, "Pending", *ENDED_PHASES) else 0
-
-
-def _close_wait(batch: _Batch, known: _OpenObject, at: int) -> None:
-    if known.wait is None:
-        return
-    since = known.wait[0]
-    if (written := batch.waits.get((known.id, since))) is not None:
-        written["until"] = max(at, since)
-    else:
-        batch.closed_waits.append({"number": known.id, "start": since, "end": max(at, since)})
-    known.wait = None
-
-
-def _write(connection: Connection, batch: _Batch) -> None:
-    for table, new in ((CONTENT, batch.contents), (OBJECT, batch.objects)):
-        if new:
-            connection.execute(insert(table), new)
-    if batch.versions:
-        of_object = update(OBJECT).where(OBJECT.c.id == bindparam("number")).values(version=bindparam("seen"))
-        connection.execute(
-            of_object, [{"number": number, "seen": each} for number, each in batch.versions.items()]
-        )
-    for table, closed, rows in ((STATE, batch.closed, batch.states), (WAIT, batch.closed_waits, batch.waits)):
-        if closed:
-            is_row = (table.c.object == bindparam("number")) & (table.c.since == bindparam("start"))
-            connection.execute(update(table).where(is_row).values(until=bindparam("end")), closed)
-        if rows:
-            # A wait of which the reason is known by now.
-            old = delete(table).where(
-                (table.c.object == bindparam("number")) & (table.c.since == bindparam("start"))
-            )
-            connection.execute(old, [{"number": number, "start": since} for number, since in rows])
-            connection.execute(insert(table), [*rows.values()])
-
-
-def _forget(connection: Connection, before: int) -> set[str]:
-    """Take off what ended before a time; return the shapes of pods that nothing counts any more."""
-    begin = connection.scalar(select(META.c.value).where(META.c.key == "begin"))
-    if begin is None or int(begin) >= before:
-        return set()
-    for table in (STATE, WAIT, GAP):
-        connection.execute(delete(table).where(table.c.until < before))
-    # Each table is read once, on PostgreSQL too, which asks the other one for each row of `NOT IN`.
-    used = select(STATE.c.object), select(WAIT.c.object)
-    connection.execute(delete(OBJECT).where(OBJECT.c.id.in_(select(OBJECT.c.id).except_(*used))))
-    counts = connection.scalars(select(OBJECT.c.name).where(OBJECT.c.kind == POD_SUM))
-    counted = {name.rpartition("/")[2] for name in counts}
-    shapes = connection.execute(select(OBJECT.c.id, OBJECT.c.name).where(OBJECT.c.kind == POD_SHAPE))
-    gone = {name: number for number, name in shapes if name not in counted}
-    for column in (STATE.c.object, OBJECT.c.id) if gone else ():
-        is_gone = delete(column.table).where(column == bindparam("number"))
-        connection.execute(is_gone, [{"number": each} for each in gone.values()])
-    contents = select(STATE.c.content), select(WAIT.c.message)
-    connection.execute(delete(CONTENT).where(CONTENT.c.id.in_(select(CONTENT.c.id).except_(*contents))))
-    connection.execute(update(META).where(META.c.key == "begin").values(value=str(before)))
-    return {*gone}
