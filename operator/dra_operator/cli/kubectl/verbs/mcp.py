@@ -115,7 +115,7 @@ _NOT_ASKED: Final = frozenset(
 )
 
 
-_NO_QUESTIONS: Final = ("record", "report", "mcp")
+_NO_QUESTIONS: Final = ("record", "report", "replay", "mcp")
 
 
 def find_tools() -> dict[str, Tool]:
