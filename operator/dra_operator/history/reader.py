@@ -34,8 +34,6 @@ from dra_operator.questions.state import ClusterState
 LEFT_OUT: Final = ("PersistentVolume", "PersistentVolumeClaim", *(kind.kind for kind in POLICIES))
 """What a record has none of, as a snapshot."""
 _AGO: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhdw])")
-_AT_ONCE: Final = 1000
-"""So many rows are fetched at once."""
 _OBJECT: Final = (OBJECT.c.kind, OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -189,10 +187,10 @@ class Reader:
             self._contents[number] = unpack(data)
         return self._contents[number]
 
-    def rows(self, query: Select[Any]) -> Iterator[Any]:
-        """Yield what the store answers, as it comes."""
+    def rows(self, query: Select[Any]) -> list[Any]:
+        """Return what the store answers."""
         with transaction(self._engine) as connection:
-            yield from connection.execution_options(yield_per=_AT_ONCE).execute(query)
+            return list(connection.execute(query))
 
 
 def expand_sum(body: Body, shapes: Mapping[str, Body]) -> Iterator[Body]:
