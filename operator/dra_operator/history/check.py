@@ -8,16 +8,17 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import takewhile
 from typing import Final
 
 from dra_operator.allocator.decision import Allocated, Decider, Failed
-from dra_operator.api.names import GATE
 from dra_operator.api.node_selector import pinned_to
+from dra_operator.api.text import seconds_of
 from dra_operator.api.types import AllocationResult
-from dra_operator.history.jobs import Seen, find_claims, index_claims, read_allocation, read_claim, read_seen
+from dra_operator.history.jobs import Seen, read_allocation, read_claim, read_seen
 from dra_operator.history.reader import Reader, Span
 from dra_operator.history.schema import MICRO
-from dra_operator.history.timeline import ChangedHistory, Changes, Timeline
+from dra_operator.history.timeline import ChangedHistory, Changes, Timeline, pool_of
 from dra_operator.inventory import PoolKey
 
 SOON: Final = 60 * MICRO
@@ -54,19 +55,25 @@ class CheckReport:
 
 @dataclass(slots=True, eq=False)
 class _Decision:
-    """Claims that were decided together, when that was stored, and what they got."""
+    """Claims that were decided together, and what they got; when they had come, and when that was stored."""
 
     seen: list[Seen]
+    results: list[AllocationResult]
     is_of_pod: bool
     decider: Decider
     node: str
+    created: float
     at: int
-    results: list[AllocationResult] = field(default_factory=list)
+    pools: set[PoolKey]
 
-    @property
-    def pools(self) -> set[PoolKey]:
-        """The pools of its devices."""
-        return {(each.driver, each.pool) for result in self.results for each in result.devices.results}
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """A claim that had devices, and when it had them no more."""
+
+    at: int
+    name: str
+    result: AllocationResult
 
 
 def check_decisions(reader: Reader, span: Span) -> CheckReport:
@@ -78,62 +85,56 @@ class _Check:
     def __init__(self, reader: Reader, span: Span) -> None:
         self._reader = reader
         self._span = span
-        self._timeline = Timeline(ChangedHistory(reader, Changes()), span)
-        self._ends: list[tuple[int, int, int, Seen, AllocationResult]] = []
-        self._ended: deque[tuple[int, str, AllocationResult]] = deque()
-        self._changes = [
-            (row.since, (row.body["spec"]["driver"], row.body["spec"]["pool"]["name"]))
-            for row in reader.read_states(span, "ResourceSlice")
-        ]
-        self._others = [row.since for row in reader.read_states(span, "DeviceClass", "DeviceTaintRule")]
+        self._history = ChangedHistory(reader, Changes())
+        self._timeline = Timeline(self._history, span)
+        self._held: dict[str, AllocationResult] = {}
+        self._ends: list[tuple[int, str]] = []
+        self._ended: deque[_Ended] = deque()
         self._counts: Counter[str] = Counter()
-        self._differences: list[Difference] = []
-        self._same = 0
 
     def run(self) -> CheckReport:
         """Return the report."""
-        decisions = sorted(_read_decisions(self._reader, self._span), key=lambda each: each.at)
-        total, waiting = 0, deque[_Decision]()
-        for each in decisions:
-            each.results = [read_allocation(seen) for seen in each.seen]
+        waiting = deque[_Decision]()
+        for each in sorted(_read_decisions(self._reader, self._span), key=lambda each: each.at):
             if each.at <= self._span.since:
                 self._apply(each)
             else:
                 waiting.append(each)
-                total += 1
+        total, differences = len(waiting), list[Difference]()
         while waiting:
             decision = waiting.popleft()
             self._advance(decision.at)
             if any(gap.since - SOON <= decision.at <= gap.until + SOON for gap in self._reader.gaps):
                 self._counts[IN_GAP] += 1
-            elif self._is_same(decision) or self._reorder(decision, waiting):
-                self._same += 1
-            else:
-                self._differences.append(self._explain(decision))
+            elif not self._is_same(decision) and not self._reorder(decision, waiting):
+                differences.append(self._explain(decision))
             self._apply(decision)
-        return CheckReport(total, self._same, tuple(self._differences), dict(self._counts))
+        same = total - len(differences) - self._counts[IN_GAP]
+        return CheckReport(total, same, tuple(differences), dict(self._counts))
 
     def _advance(self, at: int) -> None:
         """Take in what ended and changed up to a time."""
         while self._ends and self._ends[0][0] <= at:
-            ended, _, number, _, result = heappop(self._ends)
-            self._timeline.state.ledger.withdraw("", f"claim {number}")
-            self._ended.append((ended, f"claim {number}", result))
-        while self._ended and self._ended[0][0] < at - SOON:
+            ended, name = heappop(self._ends)
+            self._timeline.state.ledger.withdraw("", name)
+            self._ended.append(_Ended(ended, name, self._held.pop(name)))
+        while self._ended and self._ended[0].at < at - SOON:
             self._ended.popleft()
         self._timeline.advance(at)
 
     def _apply(self, decision: _Decision) -> None:
         for seen, result in zip(decision.seen, decision.results, strict=True):
-            self._timeline.state.ledger.assume("", f"claim {id(seen)}", result)
+            name = f"claim {id(seen)}"
+            self._held[name] = result
+            self._timeline.state.ledger.assume("", name, result)
             if seen.ended is not None:
-                heappush(self._ends, (max(seen.ended, decision.at), id(result), id(seen), seen, result))
+                heappush(self._ends, (max(seen.ended, decision.at), name))
 
-    def _decide(self, decision: _Decision) -> _Devices | None:
-        """Return what claims get by now on their node; None if that is not found out."""
-        timeline, claims = self._timeline, [read_claim(seen.body) for seen in decision.seen]
+    def _decide(self, decision: _Decision, timeline: Timeline) -> _Devices | None:
+        """Return what claims get on their node; None if that is not found out."""
+        claims = [read_claim(seen.body) for seen in decision.seen]
         allocator = timeline.state.allocators[decision.decider]
-        nodes = timeline.everything if not decision.node else timeline.set_of(decision.node)
+        nodes = timeline.set_of(decision.node) if decision.node else timeline.everything
         if decision.is_of_pod:
             found = allocator.allocate_for_pod(claims, ~nodes, decider=decision.decider)
         else:
@@ -142,83 +143,99 @@ class _Check:
             return None
         return _devices(found.results) if isinstance(found, Allocated) else ()
 
-    def _is_same(self, decision: _Decision) -> bool:
-        return self._decide(decision) == _devices(decision.results)
+    def _is_same(self, decision: _Decision, timeline: Timeline | None = None) -> bool:
+        return self._decide(decision, timeline or self._timeline) == _devices(decision.results)
 
     def _reorder(self, decision: _Decision, waiting: deque[_Decision]) -> bool:
         """Return whether a decision is the same after some that were stored soon after it; these are made then."""
-        pools = decision.pools
-        near = [each for each in waiting if each.at <= decision.at + SOON and each.pools & pools]
-        for _ in range(len(near)):
-            for other in near:
-                if self._is_same(other):
-                    self._apply(other)
-                    near.remove(other)
-                    waiting.remove(other)
-                    self._same += 1
-                    self._counts[REORDERED] += 1
-                    break
-            else:
-                return False
+        near = [
+            each
+            for each in takewhile(lambda each: each.at <= decision.at + SOON, waiting)
+            # What had not come yet was not decided.
+            if each.created <= decision.at and each.pools & decision.pools
+        ]
+        while (other := next((each for each in near if self._is_same(each)), None)) is not None:
+            self._apply(other)
+            near.remove(other)
+            waiting.remove(other)
+            self._counts[REORDERED] += 1
             if self._is_same(decision):
                 return True
         return False
 
     def _explain(self, decision: _Decision) -> Difference:
         """Return how a decision differs, and of which sort that is."""
-        names = ", ".join(
-            f"{each.body['metadata']['namespace']}/{each.body['metadata']['name']}" for each in decision.seen
-        )
-        found, pools = self._decide(decision), decision.pools
-        since = decision.at - SOON
+        found = self._decide(decision, self._timeline)
         if found is None:
             sort = UNDECIDED
         elif self._is_same_with_ended(decision):
             sort = RELEASED
-        elif any(since <= at <= decision.at and key in pools for at, key in self._changes) or any(
-            since <= at <= decision.at for at in self._others
-        ):
+        elif any(self._is_same(decision, self._timeline_before(at)) for at in self._find_changes(decision)):
             sort = CHANGED
         else:
             sort = OTHER
-        return Difference(names, decision.node, sort, _names(_devices(decision.results)), _names(found or ()))
+        names = [each.body["metadata"] for each in decision.seen]
+        return Difference(
+            ", ".join(f"{each['namespace']}/{each['name']}" for each in names),
+            decision.node,
+            sort,
+            _names(_devices(decision.results)),
+            _names(found or ()),
+        )
 
     def _is_same_with_ended(self, decision: _Decision) -> bool:
-        """Return whether a decision is the same if some of what ended just before still counts."""
-        ledger = self._timeline.state.ledger
-        ended = [each for each in self._ended if _pools(each[2]) & decision.pools]
-        with ledger.trial():
-            for _, name, result in reversed(ended):
-                ledger.assume("", name, result)
+        """Return whether a decision is the same if the last things that ended just before still count."""
+        with self._timeline.state.ledger.trial():
+            for each in reversed([each for each in self._ended if _pools([each.result]) & decision.pools]):
+                self._timeline.state.ledger.assume("", each.name, each.result)
                 if self._is_same(decision):
                     return True
         return False
 
+    def _find_changes(self, decision: _Decision) -> list[int]:
+        """Return when slices of its pools, classes or rules changed just before a decision, the last time first."""
+        soon = Span(max(decision.at - SOON, self._span.since), decision.at + 1)
+        times = {
+            at
+            for row in self._history.read_states(soon, "ResourceSlice", "DeviceClass", "DeviceTaintRule")
+            if row.kind != "ResourceSlice" or pool_of(row.body) in decision.pools
+            for at in (row.since, row.until)
+            if soon.since < at < soon.until
+        }
+        return sorted(times, reverse=True)
 
-def _pools(result: AllocationResult) -> set[PoolKey]:
-    return {(each.driver, each.pool) for each in result.devices.results}
+    def _timeline_before(self, at: int) -> Timeline:
+        """Return the cluster as it was before a change, with what is held by now."""
+        timeline = Timeline(self._history, Span(at - 1, at))
+        timeline.advance(at - 1)
+        for name, result in self._held.items():
+            timeline.state.ledger.assume("", name, result)
+        return timeline
 
 
 def _read_decisions(reader: Reader, span: Span) -> Iterator[_Decision]:
     """Yield what was decided together: the claims of a pod that nobody had decided before, or one without a pod."""
-    pods, claims = read_seen(reader, span)
-    by_name, decided = index_claims(claims.values()), set[int]()
-    for pod in sorted(pods.values(), key=lambda each: (each.started is None, each.started or 0)):
-        found = [each for _, each in find_claims(pod, by_name) if each.allocation and id(each) not in decided]
-        gates = {each.get("name") for each in pod.body["spec"].get("schedulingGates") or ()}
+    decided = set[int]()
+    for seen in sorted(read_seen(reader, span), key=lambda each: (each.started is None, each.started or 0)):
+        found = [each for _, each in seen.claims if each.allocation and id(each) not in decided]
         decided |= {id(each) for each in found}
         if found:
-            decider = Decider.OPERATOR if GATE in gates else Decider.KUBE_SCHEDULER
-            yield _build(found, decider, pod.node, is_of_pod=True)
-    for claim in claims.values():
-        if claim.allocation and id(claim) not in decided:
-            yield _build([claim], Decider.OPERATOR, "", is_of_pod=False)
+            results = [read_allocation(each) for each in found]
+            pinned = next((name for each in results if (name := pinned_to(each.node_selector))), "")
+            yield _Decision(
+                found,
+                results,
+                seen.is_pod,
+                seen.decider,
+                seen.node or pinned,
+                (seconds_of(seen.body["metadata"].get("creationTimestamp")) or 0) * MICRO,
+                max(each.started or 0 for each in found),
+                _pools(results),
+            )
 
 
-def _build(found: list[Seen], decider: Decider, node: str, *, is_of_pod: bool) -> _Decision:
-    pinned = next((name for each in found if (name := pinned_to(read_allocation(each).node_selector))), "")
-    at = max(each.started or 0 for each in found)
-    return _Decision(found, is_of_pod, decider, node or pinned, at)
+def _pools(results: Iterable[AllocationResult]) -> set[PoolKey]:
+    return {(each.driver, each.pool) for result in results for each in result.devices.results}
 
 
 def _devices(results: Iterable[AllocationResult]) -> _Devices:

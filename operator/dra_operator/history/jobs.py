@@ -4,7 +4,7 @@ A job comes when the last foreign gate of its pod goes, and lasts as recorded. S
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median_low
 from typing import Final
@@ -14,19 +14,19 @@ import orjson
 from dra_operator.allocator.decision import Decider
 from dra_operator.allocator.extended import classes_by_resource, extended_resources, special_claim
 from dra_operator.api.convert import Body
-from dra_operator.api.core import Metadata, Pod
+from dra_operator.api.core import Metadata
 from dra_operator.api.names import ENDED_PHASES, GATE, SPECIAL_CLAIM_ANNOTATION
 from dra_operator.api.text import seconds_of
 from dra_operator.api.types import AllocationResult, DeviceClass, ResourceClaim
+from dra_operator.history.holdings import first_class
 from dra_operator.history.reader import Span, StateRow
+from dra_operator.history.report import NOBODY
 from dra_operator.history.schema import MICRO
-from dra_operator.history.timeline import ChangedHistory, History
+from dra_operator.history.timeline import ChangedHistory, History, read_object
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.node_fit import PodRequirements, PodUse, read_requirements
 from dra_operator.questions.answers import find_unchecked
-from dra_operator.questions.contents import gather_stored
 
-NOBODY: Final = "(none)"
 _ADMIN: Final = b'"adminAccess":true'
 
 
@@ -59,8 +59,8 @@ class Shape:
 class Job:
     """A pod with its claims, or a claim.
 
-    Times are in microseconds; `started` is when it did by the record, and a duration of None does not end. What it
-    `held` at the beginning of the span on its recorded `node` it has from there on, a result for each claim of its own.
+    Times are in microseconds; `started` is when it did by the record, and a duration of None does not end. If it ran
+    already when the span began, it is old: what it `held` on its `node` it has from there on, a result for each claim.
     """
 
     name: str
@@ -70,11 +70,10 @@ class Job:
     arrival: int
     started: int | None
     duration: int | None
-    priority: int = 0
-    node: str = ""
-    held: tuple[AllocationResult, ...] = ()
-    is_old: bool = False
-    """Whether it ran already when the span began."""
+    priority: int
+    node: str
+    held: tuple[AllocationResult, ...]
+    is_old: bool
 
 
 @dataclass(slots=True)
@@ -85,166 +84,86 @@ class Jobs:
     counts: Counter[str] = field(default_factory=Counter)
 
 
+# --- what was seen
+
+
 @dataclass(slots=True, eq=False)
 class Seen:
-    """What the states of a pod or claim came to; `body` is the first, `status` the last; `over` is when it ended."""
+    """What the states of a pod or claim came to: `body` is the first, `status` the last.
+
+    It started with a node, or devices, and `ended` when it had these no more; None: it still has. `claims` are those of
+    a pod in the order of its entries, each with the template of which it was made; a claim that none names has itself.
+    """
 
     body: Body
-    status: Body
+    status: Body = field(default_factory=dict)
     arrival: int | None = None
     started: int | None = None
-    over: int | None = None
-    gone: int | None = None
+    ended: int | None = None
+    is_over: bool = False
     node: str = ""
     allocation: Body | None = None
+    claims: list[tuple[str, "Seen"]] = field(default_factory=list)
+    users: int = 0
+    """How many pods name a claim."""
 
     @property
-    def ended(self) -> int | None:
-        """When it had devices no more; None: it still has."""
-        return self.gone if self.over is None else self.over
+    def is_pod(self) -> bool:
+        """Whether it is a pod."""
+        return bool(self.body["kind"] == "Pod")
+
+    @property
+    def decider(self) -> Decider:
+        """Who decides for it: kube-scheduler for a pod without the gate of the operator."""
+        gates = {gate.get("name") for gate in self.body["spec"].get("schedulingGates") or ()}
+        return Decider.KUBE_SCHEDULER if self.is_pod and GATE not in gates else Decider.OPERATOR
 
 
-class _ShapeIndex:
-    """Makes shapes, equal ones once."""
-
-    def __init__(self, templates: Mapping[tuple[str, str], Body], classes: Mapping[str, DeviceClass]) -> None:
-        self._templates = templates
-        self._classes = classes_by_resource(classes.values())
-        self._known: dict[object, Shape] = {}
-        self._pods: dict[bytes, tuple[PodRequirements, PodUse, Decider]] = {}
-        self._uses = ClusterPods()
-
-    def find(self, pod: Body | None, claims: Iterable[tuple[str, Body | SharedClaim]]) -> Shape:
-        """Return the shape of a pod with claims, each with the name of its template, or of a claim alone."""
-        asked: list[Body | SharedClaim] = []
-        parts: list[object] = []
-        for template, claim in claims:
-            if isinstance(claim, SharedClaim):
-                asked.append(claim)
-                parts.append(claim)
-                continue
-            namespace = claim["metadata"]["namespace"]
-            changed = self._templates.get((namespace, template))
-            body = claim if changed is None else {**claim, "spec": changed["spec"]["spec"]}
-            text = orjson.dumps(body["spec"], default=orjson.Fragment, option=orjson.OPT_SORT_KEYS)
-            asked.append(body)
-            # Who may ask for admin access is a matter of the namespace.
-            parts.append((text, namespace if _ADMIN in text else "", is_special(claim)))
-        asks, use, decider = (None, None, Decider.OPERATOR) if pod is None else self._read_pod(pod)
-        has_special = any(not isinstance(each, SharedClaim) and is_special(each) for each in asked)
-        extended = () if pod is None or has_special else self._read_extended(pod)
-        key = tuple(parts), asks, use, decider, extended
-        if key not in self._known:
-            own = [each if isinstance(each, SharedClaim) else read_claim(each) for each in asked]
-            self._known[key] = Shape((*own, *extended), asks, use, decider)
-        return self._known[key]
-
-    def _read_pod(self, body: Body) -> tuple[PodRequirements, PodUse, Decider]:
-        spec = {
-            name: each for name, each in body["spec"].items() if name not in ("nodeName", "resourceClaims")
-        }
-        text = orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)
-        if text not in self._pods:
-            asked = {**body, "spec": spec}
-            gates = {gate.get("name") for gate in spec.get("schedulingGates") or ()}
-            decider = Decider.OPERATOR if GATE in gates else Decider.KUBE_SCHEDULER
-            # Volumes are not recorded.
-            requirements = replace(read_requirements(asked), volume_claims=())
-            self._pods[text] = requirements, self._uses.read_use(asked), decider
-        return self._pods[text]
-
-    def _read_extended(self, body: Body) -> tuple[ResourceClaim, ...]:
-        """Return the claim for extended resources of a pod for which none was made yet."""
-        (record,) = gather_stored([body]).records.values()
-        pod: Pod = record.obj
-        found = special_claim(pod, self._classes, {}) if extended_resources(pod) else None
-        return () if found is None else (found,)
-
-
-def is_special(body: Body) -> bool:
-    """Return whether a claim was made for extended resources of a pod."""
-    return (body["metadata"].get("annotations") or {}).get(SPECIAL_CLAIM_ANNOTATION) == "true"
-
-
-def read_claim(body: Body) -> ResourceClaim:
-    """Return a claim as it was before it had devices."""
-    (record,) = gather_stored([{**body, "status": {}}]).records.values()
-    claim: ResourceClaim = record.obj
-    metadata = claim.metadata
-    kept = {key: each for key, each in metadata.annotations.items() if key == SPECIAL_CLAIM_ANNOTATION}
-    return ResourceClaim(
-        Metadata(name=metadata.name, namespace=metadata.namespace, annotations=kept), claim.spec
-    )
-
-
-def read_jobs(history: ChangedHistory, span: Span) -> Jobs:
-    """Return the jobs of a span, of which templates may be others than recorded."""
-    templates = {
-        (each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
-        for each in history.changes.added
-        if each["kind"] == "ResourceClaimTemplate"
-    }
-    classes = gather_stored(row.body for row in history.read_states(span, "DeviceClass")).of_kind(
-        "DeviceClass"
-    )
-    by_name = {record.obj.metadata.name: record.obj for record in classes}
-    shapes = _ShapeIndex(templates, by_name)
-    return _Builder(span, read_seen(history, span), shapes, history.changes.removed).build()
-
-
-def read_seen(history: History, span: Span) -> tuple[dict[str, Seen], dict[str, Seen]]:
-    """Return what became of each pod and each claim, by uid."""
-    pods: dict[str, Seen] = {}
-    claims: dict[str, Seen] = {}
-    for row in history.read_states(span, "Pod", "ResourceClaim"):
-        table = pods if row.kind == "Pod" else claims
-        status, since = row.body.get("status") or {}, row.since
+def read_seen(history: History, span: Span) -> list[Seen]:
+    """Return what became of each pod, with its claims, and of each claim that no pod names."""
+    tables: dict[str, dict[str, Seen]] = {"Pod": {}, "ResourceClaim": {}}
+    for row in history.read_states(span, *tables):
+        table, since = tables[row.kind], row.since
         if (seen := table.get(row.uid)) is None:
-            seen = table[row.uid] = Seen(row.body, status)
+            seen = table[row.uid] = Seen(row.body)
             created = seconds_of(row.body["metadata"].get("creationTimestamp"))
             since = round(created * MICRO) if row.found and created is not None else since
-        seen.status, seen.gone = status, None if row.is_open or row.until >= span.until else row.until
-        (_see_pod if row.kind == "Pod" else _see_claim)(seen, row, since)
-    return pods, claims
+        _add(seen, row, since, None if row.until >= span.until else row.until)
+    pods, claims = tables["Pod"].values(), tables["ResourceClaim"].values()
+    # Of several of one name, which were there one after the other, the last one.
+    by_name = {(each.body["metadata"]["namespace"], each.body["metadata"]["name"]): each for each in claims}
+    for pod in pods:
+        pod.claims = _find_claims(pod, by_name)
+        for _, claim in pod.claims:
+            claim.users += 1
+    alone = [claim for claim in claims if not claim.users]
+    for claim in alone:
+        claim.claims = [("", claim)]
+    return [*pods, *alone]
 
 
-def _see_pod(seen: Seen, row: StateRow, since: int) -> None:
-    spec = row.body["spec"]
-    if seen.arrival is None and not any(
-        each.get("name") != GATE for each in spec.get("schedulingGates") or ()
-    ):
+def _add(seen: Seen, row: StateRow, since: int, until: int | None) -> None:
+    """Add a state of a pod or claim."""
+    spec, seen.status = row.body["spec"], row.body.get("status") or {}
+    if seen.is_over:
+        return
+    allocation, gates = seen.status.get("allocation"), spec.get("schedulingGates") or ()
+    if seen.arrival is None and all(each.get("name") == GATE for each in gates):
         seen.arrival = since
-    if seen.started is None and spec.get("nodeName"):
-        seen.started, seen.node = row.since, spec["nodeName"]
-    if seen.over is None and seen.status.get("phase") in ENDED_PHASES:
-        seen.over = row.since
+    if seen.started is None and (spec.get("nodeName") or allocation):
+        seen.started, seen.node, seen.allocation = row.since, spec.get("nodeName") or "", allocation
+    is_returned = row.kind == "ResourceClaim" and seen.started is not None and not allocation
+    seen.is_over = is_returned or seen.status.get("phase") in ENDED_PHASES
+    seen.ended = row.since if seen.is_over else until
 
 
-def _see_claim(seen: Seen, row: StateRow, since: int) -> None:
-    seen.arrival = since if seen.arrival is None else seen.arrival
-    allocation = seen.status.get("allocation")
-    if allocation and seen.started is None:
-        seen.started, seen.allocation = row.since, allocation
-    elif seen.started is not None and seen.over is None and not allocation:
-        seen.over = row.since
-
-
-def index_claims(claims: Iterable[Seen]) -> Mapping[tuple[str, str], Seen]:
-    """Return claims by namespace and name; of several that were there one after the other, the last one."""
-    found = {}
-    for each in claims:
-        found[each.body["metadata"]["namespace"], each.body["metadata"]["name"]] = each
-    return found
-
-
-def find_claims(pod: Seen, claims: Mapping[tuple[str, str], Seen]) -> list[tuple[str, Seen]]:
+def _find_claims(pod: Seen, claims: Mapping[tuple[str, str], Seen]) -> list[tuple[str, Seen]]:
     """Return the claims of a pod in the order of its entries, each once, with the template of which it was made."""
     namespace, made = pod.body["metadata"]["namespace"], pod.status.get("resourceClaimStatuses") or ()
     names = {each["name"]: each.get("resourceClaimName") for each in made}
-    entries = pod.body["spec"].get("resourceClaims") or ()
     found = {
         each.get("resourceClaimName") or names.get(each["name"]): each.get("resourceClaimTemplateName", "")
-        for each in entries
+        for each in pod.body["spec"].get("resourceClaims") or ()
     }
     if extended := pod.status.get("extendedResourceClaimStatus"):
         found[extended["resourceClaimName"]] = ""
@@ -255,102 +174,95 @@ def find_claims(pod: Seen, claims: Mapping[tuple[str, str], Seen]) -> list[tuple
     ]
 
 
-class _Builder:
-    """Makes jobs of what was seen."""
+def read_allocation(seen: Seen) -> AllocationResult:
+    """Return what a claim got."""
+    claim = read_object({**seen.body, "status": {"allocation": seen.allocation or {}}})
+    found: AllocationResult = claim.status.allocation
+    return found
 
-    def __init__(
-        self,
-        span: Span,
-        seen: tuple[dict[str, Seen], dict[str, Seen]],
-        shapes: _ShapeIndex,
-        removed: frozenset[tuple[str, str]],
-    ) -> None:
-        self._span = span
-        self._pods, self._claims = seen
-        self._shapes = shapes
-        self._removed = removed
-        self._by_name = index_claims(self._claims.values())
-        self._users: Counter[int] = Counter()
-        """How many pods name a claim, by its id here."""
-        self._shared: dict[int, SharedClaim] = {}
-        self._medians: dict[object, list[int]] = defaultdict(list)
-        self._owners: dict[Job, tuple[object, ...]] = {}
 
-    def build(self) -> Jobs:
-        """Return the jobs, those that never ran with a median."""
-        jobs = Jobs()
-        named = [(each, find_claims(each, self._by_name)) for each in self._pods.values()]
-        self._users.update(id(claim) for _, found in named for _, claim in found)
-        used = set(self._users)
-        for seen, found in named:
-            self._add(jobs, seen, found)
-        for seen in self._claims.values():
-            if id(seen) not in used:
-                self._add(jobs, seen, [("", seen)])
-        self._fill(jobs)
-        jobs.items.sort(key=lambda job: (job.arrival, job.namespace, job.name))
-        return jobs
+def read_claim(body: Body) -> ResourceClaim:
+    """Return a claim as it was before it had devices."""
+    claim: ResourceClaim = read_object({**body, "status": {}})
+    metadata = claim.metadata
+    kept = {key: each for key, each in metadata.annotations.items() if key == SPECIAL_CLAIM_ANNOTATION}
+    return ResourceClaim(
+        Metadata(name=metadata.name, namespace=metadata.namespace, annotations=kept), claim.spec
+    )
 
-    def _add(self, jobs: Jobs, seen: Seen, claims: list[tuple[str, Seen]]) -> None:
-        metadata, is_pod = seen.body["metadata"], seen.body["kind"] == "Pod"
-        if seen.arrival is None or (seen.ended or self._span.until) <= self._span.since:
-            jobs.counts["waited for a gate of somebody else all the while"] += seen.arrival is None
-            return
-        if ("Namespace", metadata["namespace"]) in self._removed or (
-            seen.body["kind"],
-            metadata["name"],
-        ) in self._removed:
-            return
-        if is_pod:
-            entries = seen.body["spec"].get("resourceClaims") or ()
-            if len(claims) < len(entries):
-                jobs.counts["had no claim made, and are left out"] += 1
-                return
-            jobs.counts.update(_find_left_out(seen.body))
-        own = [each for _, each in claims if self._users[id(each)] <= 1]
-        asked = [
-            (name, each.body if self._users[id(each)] <= 1 else self._share(each)) for name, each in claims
-        ]
-        shape = self._shapes.find(seen.body if is_pod else None, asked)
-        job = Job(
-            metadata["name"],
-            metadata["namespace"],
-            class_of_claim(claims[0][1].body) if claims else NOBODY,
-            shape,
-            max(seen.arrival, self._span.since),
-            seen.started,
-            None
-            if seen.started is None or seen.ended is None
-            else max(seen.ended - max(seen.started, self._span.since), 1),
-            seen.body["spec"].get("priority") or 0 if is_pod else 0,
-            seen.node,
-        )
-        if seen.started is not None and seen.started <= self._span.since:
-            job.arrival, job.is_old = self._span.since, True
-            job.held = tuple(map(read_allocation, own))
-        self._owners[job] = (metadata["namespace"], *_owner_of(metadata), is_pod)
+
+# --- what it makes
+
+
+def read_jobs(history: ChangedHistory, span: Span) -> Jobs:
+    """Return the jobs of a span, of which templates may be others than recorded."""
+    jobs, removed = Jobs(), history.changes.removed
+    classes = [read_object(row.body) for row in history.read_states(span, "DeviceClass")]
+    shapes = _Shapes(history.changes.added, {each.metadata.name: each for each in classes}.values())
+    durations: dict[object, list[int]] = defaultdict(list)
+    unknown: list[tuple[Job, Sequence[object]]] = []
+    for seen in read_seen(history, span):
+        metadata = seen.body["metadata"]
+        is_removed = ("Namespace", metadata["namespace"]) in removed
+        if is_removed or not _has_come(seen, span, jobs.counts):
+            continue
+        job = _build_job(seen, span, shapes)
         jobs.items.append(job)
+        # A job that never ran lasts as long as the median of its owner, else of its namespace and class, else of all.
+        keys: Sequence[object] = (
+            (metadata["namespace"], *_owner_of(metadata), seen.is_pod),
+            (job.namespace, job.device_class),
+            None,
+        )
+        if job.started is None:
+            unknown.append((job, keys))
+        elif job.duration is not None:
+            for key in keys:
+                durations[key].append(job.duration)
+    for job, keys in unknown:
+        known = next((durations[key] for key in keys if key in durations), None)
+        job.duration = None if known is None else median_low(known)
+    jobs.counts["never ran, and last as long as the median of their owner, or namespace and class"] = len(
+        unknown
+    )
+    jobs.items.sort(key=lambda job: (job.arrival, job.namespace, job.name))
+    return jobs
 
-    def _share(self, seen: Seen) -> SharedClaim:
-        if id(seen) not in self._shared:
-            self._shared[id(seen)] = SharedClaim(read_claim(seen.body))
-        return self._shared[id(seen)]
 
-    def _fill(self, jobs: Jobs) -> None:
-        """Let what never ran last as long as the median of its owner, else of its namespace and class, else of all."""
-        durations: dict[object, list[int]] = defaultdict(list)
-        for job in jobs.items:
-            if job.duration is not None:
-                for key in (self._owners[job], (job.namespace, job.device_class), None):
-                    durations[key].append(job.duration)
-        for job in jobs.items:
-            if job.started is None:
-                keys = self._owners[job], (job.namespace, job.device_class), None
-                known = next((durations[key] for key in keys if key in durations), None)
-                job.duration = None if known is None else median_low(known)
-                jobs.counts[
-                    "never ran, and last as long as the median of their owner, or namespace and class"
-                ] += 1
+def _has_come(seen: Seen, span: Span, counts: Counter[str]) -> bool:
+    """Return whether a pod or claim is a job of a span, and count what is not simulated."""
+    if seen.arrival is None:
+        counts["waited for a gate of somebody else all the while"] += 1
+        return False
+    if seen.ended is not None and seen.ended <= span.since:
+        return False
+    if len(seen.claims) < len(seen.body["spec"].get("resourceClaims") or ()):
+        counts["had no claim made, and are left out"] += 1
+        return False
+    counts.update(find_unchecked([seen.body]))
+    counts["are of a group, and start one by one"] += bool(seen.body["spec"].get("schedulingGroup"))
+    return True
+
+
+def _build_job(seen: Seen, span: Span, shapes: "_Shapes") -> Job:
+    metadata, started, duration = seen.body["metadata"], seen.started, None
+    is_old = started is not None and started <= span.since
+    if started is not None and seen.ended is not None:
+        duration = max(seen.ended - max(started, span.since), 1)
+    own = [claim for _, claim in seen.claims if claim.users <= 1] if is_old else []
+    return Job(
+        metadata["name"],
+        metadata["namespace"],
+        (first_class(seen.claims[0][1].body) if seen.claims else "") or NOBODY,
+        shapes.find(seen),
+        span.since if is_old else max(seen.arrival or 0, span.since),
+        started,
+        duration,
+        seen.body["spec"].get("priority") or 0,
+        seen.node,
+        tuple(map(read_allocation, own)),
+        is_old,
+    )
 
 
 def _owner_of(metadata: Body) -> tuple[str, str]:
@@ -359,25 +271,70 @@ def _owner_of(metadata: Body) -> tuple[str, str]:
     return ("", metadata["name"]) if owner is None else (owner["kind"], owner["name"])
 
 
-def read_allocation(seen: Seen) -> AllocationResult:
-    """Return what a claim got."""
-    body = {**seen.body, "status": {"allocation": seen.allocation or {}}}
-    (record,) = gather_stored([body]).records.values()
-    found: AllocationResult = record.obj.status.allocation
-    return found
+_Asks = tuple[PodRequirements, PodUse, Decider, ResourceClaim | None]
 
 
-def _find_left_out(body: Body) -> Iterator[str]:
-    """Yield what of a pod is not simulated."""
-    yield from find_unchecked([body])
-    if body["spec"].get("schedulingGroup"):
-        yield "are of a group, and start one by one"
+class _Shapes:
+    """Makes shapes, equal ones once; templates that were added take the place of those of their name."""
+
+    def __init__(self, added: Iterable[Body], classes: Iterable[DeviceClass]) -> None:
+        self._templates = {
+            (each["metadata"].get("namespace", ""), each["metadata"]["name"]): each["spec"]["spec"]
+            for each in added
+            if each["kind"] == "ResourceClaimTemplate"
+        }
+        self._classes = classes_by_resource(classes)
+        self._claims: dict[object, ResourceClaim] = {}
+        self._shared: dict[Seen, SharedClaim] = {}
+        self._pods: dict[bytes, _Asks] = {}
+        self._known: dict[object, Shape] = {}
+        self._uses = ClusterPods()
+
+    def find(self, seen: Seen) -> Shape:
+        """Return the shape of a pod with its claims, or of a claim alone."""
+        claims = [self._find_claim(template, claim) for template, claim in seen.claims]
+        asks = self._read_pod(seen) if seen.is_pod else None
+        # Equal claims are one object.
+        key = tuple(map(id, claims)), asks
+        if key not in self._known:
+            self._known[key] = Shape(tuple(claims)) if asks is None else _build_shape(claims, asks)
+        return self._known[key]
+
+    def _find_claim(self, template: str, seen: Seen) -> ResourceClaim | SharedClaim:
+        if seen.users > 1:
+            if seen not in self._shared:
+                self._shared[seen] = SharedClaim(read_claim(seen.body))
+            return self._shared[seen]
+        metadata = seen.body["metadata"]
+        spec = self._templates.get((metadata["namespace"], template), seen.body["spec"])
+        text = orjson.dumps(spec, default=orjson.Fragment, option=orjson.OPT_SORT_KEYS)
+        # Who may ask for admin access is a matter of the namespace.
+        namespace = metadata["namespace"] if _ADMIN in text else ""
+        key = text, namespace, SPECIAL_CLAIM_ANNOTATION in (metadata.get("annotations") or {})
+        if key not in self._claims:
+            self._claims[key] = read_claim({**seen.body, "spec": spec})
+        return self._claims[key]
+
+    def _read_pod(self, seen: Seen) -> _Asks:
+        """Return what a pod asks of a node, and the claim for extended resources that it would need."""
+        left_out = ("nodeName", "resourceClaims")
+        spec = {name: each for name, each in seen.body["spec"].items() if name not in left_out}
+        text = orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)
+        if text not in self._pods:
+            body = {**seen.body, "spec": spec}
+            # Volumes are not recorded.
+            requirements = replace(read_requirements(body), volume_claims=())
+            pod = read_object(body)
+            extended = special_claim(pod, self._classes, {}) if extended_resources(pod) else None
+            self._pods[text] = requirements, self._uses.read_use(body), seen.decider, extended
+        return self._pods[text]
 
 
-def class_of_claim(body: Body) -> str:
-    """Return the class of the first request of a claim."""
-    for request in body["spec"].get("devices", {}).get("requests", ()):
-        for each in (request.get("exactly"), request, *(request.get("firstAvailable") or ())):
-            if each and each.get("deviceClassName"):
-                return str(each["deviceClassName"])
-    return NOBODY
+def _build_shape(claims: list[ResourceClaim | SharedClaim], asks: _Asks) -> Shape:
+    requirements, use, decider, extended = asks
+    is_made = any(
+        isinstance(each, ResourceClaim) and SPECIAL_CLAIM_ANNOTATION in each.metadata.annotations
+        for each in claims
+    )
+    made = [] if extended is None or is_made else [extended]
+    return Shape((*claims, *made), requirements, use, decider)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from hashlib import blake2b
+from itertools import groupby
 from typing import Final, NamedTuple
 
 import orjson
@@ -17,7 +18,7 @@ from dra_operator.api.convert import Body
 from dra_operator.api.core import NodeSelector
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.history.reader import Moment, Span, StateRow, build_state
-from dra_operator.history.timeline import History
+from dra_operator.history.timeline import History, read_events
 from dra_operator.inventory import PoolKey, Slice
 from dra_operator.inventory.nodes import read_node
 from dra_operator.inventory.pool import CounterLayout
@@ -144,8 +145,9 @@ class Layouts:
         """Return what each pool published, in order; where nothing was there is no span."""
         found: dict[PoolKey, list[LaidSpan]] = defaultdict(list)
         current: dict[PoolKey, tuple[int, Layout, str]] = {}
-        for at, rows in self._moments():
-            for key in self._apply(rows):
+        events = read_events(self._reader, self._span, "ResourceSlice", "Node", "DeviceTaintRule")
+        for at, happened in groupby(events, key=lambda event: event[0]):
+            for key in self._apply([(begins, row) for _, row, begins in happened]):
                 after = self._find(key)
                 before = current.get(key)
                 if before is not None and after == before[1:]:
@@ -158,16 +160,6 @@ class Layouts:
         for key, (since, layout, node) in current.items():
             found[key].append(LaidSpan(since, self._span.until, layout, node))
         return found
-
-    def _moments(self) -> Iterator[tuple[int, list[tuple[bool, StateRow]]]]:
-        """Yield each time at which something begins or ends, in order, ends before beginnings."""
-        found = defaultdict[int, list[tuple[bool, StateRow]]](list)
-        for row in self._reader.read_states(self._span, "ResourceSlice", "Node", "DeviceTaintRule"):
-            found[max(row.since, self._span.since)].append((True, row))
-            if row.until < self._span.until:
-                found[row.until].append((False, row))
-        for at in sorted(found):
-            yield at, sorted(found[at], key=lambda each: each[0])
 
     def _apply(self, rows: list[tuple[bool, StateRow]]) -> set[PoolKey]:
         """Take in what begins and ends at a time; return the pools for which that may matter."""

@@ -16,10 +16,12 @@ from dra_operator.history.reader import Reader, Span, time_text
 from dra_operator.history.schema import MICRO, OBJECT, STATE, WAIT, unpack
 from dra_operator.history.sweep import STATES, Amount, Sweep
 
-_HOUR: Final = 3600 * MICRO
+HOUR: Final = 3600 * MICRO
 _IDLE: Final = "idle"
 _NOT_ASKED: Final = "NotAsked"
 NOBODY: Final = "(none)"
+BY_AMOUNT: Final = "memory"
+"""The capacity by which shares are compared, unless another one is named."""
 OTHERS: Final = "(others)"
 """All other namespaces, where one is asked for."""
 
@@ -45,7 +47,7 @@ class ReportQuery:
     by: Grouping = Grouping.NAMESPACE
     label: str = ""
     every: int = 0
-    by_amount: str = "memory"
+    by_amount: str = BY_AMOUNT
     prices: Mapping[str, Fraction] = field(default_factory=dict)
     namespace: str = ""
 
@@ -125,7 +127,7 @@ class _Tally:
     @property
     def hours(self) -> Fraction:
         """The sum in card-hours."""
-        return (self._whole + self._rest) / _HOUR
+        return (self._whole + self._rest) / HOUR
 
 
 @dataclass(slots=True)
@@ -245,17 +247,17 @@ class _Report:
             row.idle.hours,
             row.unpublished.hours,
             len(waits),
-            Fraction(sum(waits), _HOUR),
-            _quantile(waits, 50),
-            _quantile(waits, 90),
-            tuple([Reason(reason, Fraction(amount, _HOUR)) for reason, amount in reasons]),
+            Fraction(sum(waits), HOUR),
+            Fraction(quantile(waits, 50), HOUR) if waits else None,
+            Fraction(quantile(waits, 90), HOUR) if waits else None,
+            tuple([Reason(reason, Fraction(amount, HOUR)) for reason, amount in reasons]),
             row.cost.hours if self._query.prices else None,
         )
 
 
-def _quantile(values: Sequence[int], percent: int) -> Fraction | None:
-    """Return the smallest value that so many percent of some sorted ones do not exceed, in hours; None without any."""
-    return Fraction(values[-(-len(values) * percent // 100) - 1], _HOUR) if values else None
+def quantile(values: Sequence[int], percent: int) -> int:
+    """Return the smallest value that so many percent of some sorted ones do not exceed; 0 without any."""
+    return values[-(-len(values) * percent // 100) - 1] if values else 0
 
 
 def _read_names(reader: Reader, query: ReportQuery) -> dict[str, str]:

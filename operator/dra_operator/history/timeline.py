@@ -4,7 +4,7 @@ It has nodes, devices, classes and pods without claims; what claims hold comes f
 says on which nodes something may fit now that did not before. Source: docs/history.md, "Replay".
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count, groupby
@@ -22,8 +22,8 @@ from dra_operator.pods.nodes import can_use
 from dra_operator.questions.contents import gather_stored
 from dra_operator.questions.state import ClusterState, with_enough
 
-_INVENTORY: Final = ("DeviceClass", "Namespace", "Node", "DeviceTaintRule", "ResourceSlice")
-KINDS: Final = (POD_SHAPE, *_INVENTORY, POD_SUM)
+_KINDS: Final = (POD_SHAPE, "DeviceClass", "Namespace", "Node", "DeviceTaintRule", "ResourceSlice", POD_SUM)
+"""What is taken in, in this order where it begins at once, as some depends on others."""
 EVERYWHERE: Final = -1
 _CORDONED: Final = "cordoned"
 
@@ -63,7 +63,7 @@ class ChangedHistory:
         self._history = history
         self._bridges = dict(history.gaps)
         self._names = {(each["kind"], each["metadata"]["name"]) for each in changes.added} | changes.removed
-        self._pools = {_pool_of(each) for each in changes.added if each["kind"] == "ResourceSlice"}
+        self._pools = {pool_of(each) for each in changes.added if each["kind"] == "ResourceSlice"}
 
     def find_gap(self, at: int) -> None:
         """Return None."""
@@ -78,14 +78,15 @@ class ChangedHistory:
                 )
         for row in self._history.read_states(span, *kinds):
             is_slice = row.kind == "ResourceSlice"
-            if (row.kind, row.name) in self._names or (is_slice and _pool_of(row.body) in self._pools):
+            if (row.kind, row.name) in self._names or (is_slice and pool_of(row.body) in self._pools):
                 continue
             if is_slice and ("Node", row.body["spec"].get("nodeName")) in self.changes.removed:
                 continue
             yield replace(row, until=self._bridges[row.until]) if row.until in self._bridges else row
 
 
-def _pool_of(body: Body) -> PoolKey:
+def pool_of(body: Body) -> PoolKey:
+    """Return the pool of a slice."""
     return body["spec"]["driver"], body["spec"]["pool"]["name"]
 
 
@@ -126,7 +127,7 @@ class Timeline:
         self._reopened: list[Fit] = []
         self._uses: dict[str, PodUse] = {}
         self._pool_nodes: dict[PoolKey, int] = {}
-        self._events = _read_events(history.read_states(span, *KINDS), span)
+        self._events = read_events(history, span, *_KINDS)
         self._next = next(self._events, None)
 
     @property
@@ -156,28 +157,22 @@ class Timeline:
     def _apply(self, row: StateRow, *, begins: bool) -> None:
         match row.kind:
             case "PodShape":
-                if begins and row.name not in self._uses:
-                    self._uses[row.name] = self.state.pods.read_use(
-                        {
-                            "kind": "Pod",
-                            **row.body["spec"],
-                            "metadata": {"name": row.name, "namespace": "default"},
-                        }
-                    )
+                metadata = {"name": row.name, "namespace": "default"}
+                body = {"kind": "Pod", **row.body["spec"], "metadata": metadata}
+                self._uses[row.name] = self.state.pods.read_use(body)
             case "PodSum":
                 for shape, number in row.body["spec"].items():
-                    self.change_use(
-                        row.name.partition("/")[0], self._uses[shape], number if begins else -number
-                    )
+                    node = row.name.partition("/")[0]
+                    self.change_use(node, self._uses[shape], number if begins else -number)
             case _:
                 self._apply_object(row, begins=begins)
 
     def _apply_object(self, row: StateRow, *, begins: bool) -> None:
         inventory, pods = self.state.inventory, self.state.pods
-        key = _pool_of(row.body) if row.kind == "ResourceSlice" else ("", "")
-        self.touched |= self._see(key) if row.kind == "ResourceSlice" else 0
+        key = pool_of(row.body) if row.kind == "ResourceSlice" else ("", "")
+        self.touched |= self._see(key)
         if begins:
-            inventory.put(read_object(row))
+            inventory.put(read_object(row.body))
         else:
             inventory.remove(row.kind, row.name)
         match row.kind:
@@ -196,7 +191,7 @@ class Timeline:
     def _put_node(self, row: StateRow, *, begins: bool) -> None:
         self._pool_nodes.clear()
         if begins:
-            self._nodes[row.name] = read_object(row)
+            self._nodes[row.name] = read_object(row.body)
             self.state.pods.put("Node", with_enough(row.body))
         else:
             del self._nodes[row.name]
@@ -303,45 +298,36 @@ class Timeline:
         return found
 
     def has_devices(self, allocation: AllocationResult) -> bool:
-        """Return whether all devices of an allocation are published, and nobody has one who does not share it."""
-        for result in allocation.devices.results:
-            key = result.driver, result.pool
-            pool = self.state.inventory.pools.get(key)
-            if pool is None or not any(result.device in each.indexes for each in pool.newest()):
-                return False
-            ledger = self.state.ledger
-            is_taken = result.device in ledger.held(key) or (
-                not result.share_id and result.device in ledger.shared(key)
-            )
-            if is_taken and not result.admin_access:
-                return False
-        return True
+        """Return whether all devices of an allocation are published."""
+        pools = self.state.inventory.pools
+        return all(
+            (pool := pools.get((each.driver, each.pool))) is not None
+            and any(each.device in slice_.indexes for slice_ in pool.newest())
+            for each in allocation.devices.results
+        )
 
 
-def _read_events(rows: Iterable[StateRow], span: Span) -> Iterator[tuple[int, StateRow, bool]]:
-    """Yield what begins and ends in a span, in the order of time, ends before beginnings."""
+def read_events(history: History, span: Span, *kinds: str) -> Iterator[tuple[int, StateRow, bool]]:
+    """Yield what begins (true) and ends in a span, in the order of time: ends first, then what begins by kind."""
     ends: list[tuple[int, int, StateRow]] = []
     numbers = count()
-    for row in _in_order(rows, span):
-        since = max(row.since, span.since)
-        while ends and ends[0][0] <= since:
-            at, _, ended = heappop(ends)
-            yield at, ended, False
-        yield since, row, True
-        if row.until < span.until:
-            heappush(ends, (row.until, next(numbers), row))
-    while ends:
-        at, _, ended = heappop(ends)
-        yield at, ended, False
+    rows = groupby(history.read_states(span, *kinds), key=lambda row: max(row.since, span.since))
+    for since, group in rows:
+        yield from _end_until(since, ends)
+        for row in sorted(group, key=lambda row: kinds.index(row.kind)):
+            yield since, row, True
+            if row.until < span.until:
+                heappush(ends, (row.until, next(numbers), row))
+    yield from _end_until(span.until, ends)
 
 
-def _in_order(rows: Iterable[StateRow], span: Span) -> Iterator[StateRow]:
-    """Yield rows in the order of their beginning, what begins at once by kind, as some depend on others."""
-    for _, group in groupby(rows, key=lambda row: max(row.since, span.since)):
-        yield from sorted(group, key=lambda row: KINDS.index(row.kind))
+def _end_until(at: int, ends: list[tuple[int, int, StateRow]]) -> Iterator[tuple[int, StateRow, bool]]:
+    while ends and ends[0][0] <= at:
+        ended, _, row = heappop(ends)
+        yield ended, row, False
 
 
-def read_object(row: StateRow) -> Any:
-    """Return the object of a row, as an API server sends it."""
-    (record,) = gather_stored([row.body]).records.values()
+def read_object(body: Body) -> Any:
+    """Return the object of a body as an API server sends it."""
+    (record,) = gather_stored([body]).records.values()
     return record.obj

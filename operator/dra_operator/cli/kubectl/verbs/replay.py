@@ -137,12 +137,12 @@ def _read_changes(added: Sequence[str], removed: Sequence[str]) -> "Changes":
 
 
 def _compare(reader: "Reader", span: "Span", changes: "Changes", order: str) -> "ReplayReport":
-    from dra_operator.history.comparison import ReplayQuery, compare
+    from dra_operator.history.comparison import compare
     from dra_operator.history.replay import Order
     from dra_operator.history.schema import StoreError
 
     try:
-        return compare(reader, ReplayQuery(span, changes, Order(order)))
+        return compare(reader, span, changes, Order(order))
     except StoreError as error:
         raise ReadingError(str(error)) from error
 
