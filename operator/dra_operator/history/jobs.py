@@ -4,7 +4,7 @@ A job comes when the last foreign gate of its pod goes, and lasts as recorded. S
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median_low
 from typing import Final
@@ -48,11 +48,8 @@ class Shape:
     requirements: PodRequirements | None = None
     use: PodUse | None = None
     decider: Decider = Decider.OPERATOR
-
-    @property
-    def shared(self) -> Iterator[SharedClaim]:
-        """Those of its claims that it shares."""
-        return (each for each in self.claims if isinstance(each, SharedClaim))
+    shared: tuple[SharedClaim, ...] = ()
+    """Those of its claims that others name, too."""
 
 
 @dataclass(slots=True, eq=False)
@@ -337,4 +334,5 @@ def _build_shape(claims: list[ResourceClaim | SharedClaim], asks: _Asks) -> Shap
         for each in claims
     )
     made = [] if extended is None or is_made else [extended]
-    return Shape((*claims, *made), requirements, use, decider)
+    shared = tuple(each for each in claims if isinstance(each, SharedClaim))
+    return Shape((*claims, *made), requirements, use, decider, shared)

@@ -54,12 +54,11 @@ class _Shared:
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """The jobs of a shape that wait, in their order. `is_open`: the nodes that refused it are not known any more."""
+    """The waiting jobs of a shape, a heap by their order. `is_open`: it is not known which nodes refused it."""
 
     shape: Shape
-    shared: tuple[SharedClaim, ...]
     fit: Fit | None
-    jobs: "deque[tuple[tuple[int, int], Job]]" = field(default_factory=deque)
+    jobs: list[tuple[tuple[int, int], Job]] = field(default_factory=list)
     is_open: bool = True
     failed_in: tuple[int, int, int] | None = None
     """Versions of ledger and inventory, and the nodes, with which the last try ended in an error."""
@@ -68,13 +67,7 @@ class _Queue:
 class Replay:
     """Runs jobs, sorted by arrival, on a timeline."""
 
-    def __init__(
-        self,
-        history: History,
-        span: Span,
-        jobs: Iterable[Job],
-        order: Order = Order.FIFO,
-    ) -> None:
+    def __init__(self, history: History, span: Span, jobs: Iterable[Job], order: Order = Order.FIFO) -> None:
         self.timeline = Timeline(history, span)
         self.runs: list[Run] = []
         self.shared_runs: list[Run] = []
@@ -110,26 +103,20 @@ class Replay:
 
     def _keep_held(self) -> None:
         """Leave what ran at the beginning where it was, as far as its devices are there."""
-        others: list[Job] = []
+        timeline, others = self.timeline, deque[Job]()
         for job in self._jobs:
-            is_there = not job.node or job.node in self.timeline.names
-            if (
-                job.held
-                and is_there
-                and len(job.held) == len(job.shape.claims)
-                and all(map(self.timeline.has_devices, job.held))
-            ):
+            is_whole = job.held and len(job.held) == len(job.shape.claims)
+            is_there = not job.node or job.node in timeline.names
+            if is_whole and is_there and all(map(timeline.has_devices, job.held)):
                 self._start(job, self._queue_of(job.shape), self._span.since, job.node, job.held)
             else:
                 others.append(job)
-        self._jobs = deque(others)
+        self._jobs = others
 
     def _queue_of(self, shape: Shape) -> _Queue:
         if shape not in self._queues:
-            asks = shape.requirements
-            queue = self._queues[shape] = _Queue(
-                shape, tuple(shape.shared), None if asks is None else self.timeline.find_fit(asks)
-            )
+            fit = None if shape.requirements is None else self.timeline.find_fit(shape.requirements)
+            queue = self._queues[shape] = _Queue(shape, fit)
             for claim in shape.shared:
                 self._shared.setdefault(claim, _Shared()).queues.append(queue)
         return self._queues[shape]
@@ -137,10 +124,7 @@ class Replay:
     def _enqueue(self, job: Job) -> None:
         queue = self._queue_of(job.shape)
         rank = -job.priority if self._order is Order.PRIORITY else 0, next(self._numbers)
-        if queue.jobs and queue.jobs[-1][0] > rank:
-            queue.jobs = deque(sorted([*queue.jobs, (rank, job)], key=lambda each: each[0]))
-        else:
-            queue.jobs.append((rank, job))
+        heappush(queue.jobs, (rank, job))
         if queue not in self._waiting:
             self._waiting[queue] = None
             queue.is_open = True
@@ -178,7 +162,7 @@ class Replay:
         if not found:
             return 0
         found &= timeline.everything if fit is None else timeline.suitable(fit)
-        for claim in queue.shared:
+        for claim in queue.shape.shared:
             shared = self._shared[claim]
             if shared.users >= MOST_CONSUMERS:
                 return 0
@@ -213,7 +197,7 @@ class Replay:
         else:
             node = timeline.names[(nodes & -nodes).bit_length() - 1]
         queue.is_open = is_open
-        _, job = queue.jobs.popleft()
+        _, job = heappop(queue.jobs)
         own: list[AllocationResult] = []
         for each, result in zip(asked, results, strict=True):
             if isinstance(each, SharedClaim):
@@ -235,7 +219,7 @@ class Replay:
         run = Run(job, at, ended, node, allocations)
         for number, result in enumerate(allocations):
             self.timeline.state.ledger.assume(str(number), f"job {id(job)}", result)
-        for claim in queue.shared:
+        for claim in queue.shape.shared:
             self._shared[claim].users += 1
         if (use := queue.shape.use) is not None:
             self.timeline.change_use(node, use, 1)

@@ -11,7 +11,6 @@ from itertools import count, groupby
 from typing import Any, Final, Protocol
 
 from dra_operator.api.convert import Body
-from dra_operator.api.core import Node
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult
 from dra_operator.history.reader import Moment, Span, StateRow, build_state
@@ -122,7 +121,6 @@ class Timeline:
         self.touched = 0
         """Where devices came back, or may be others, since `forget_changes`."""
         self._bits: dict[str, int] = {}
-        self._nodes: dict[str, Node] = {}
         self._fits: dict[PodRequirements, Fit] = {}
         self._reopened: list[Fit] = []
         self._uses: dict[str, PodUse] = {}
@@ -148,8 +146,8 @@ class Timeline:
         if has_come and inventory.settlement is not None:
             inventory.settle(inventory.rules.keys(), inventory.pools.keys())
             self.touched = EVERYWHERE
-        if self._nodes.keys() != self._bits.keys():
-            self.names = sorted(self._nodes)
+        if inventory.nodes.keys() != self._bits.keys():
+            self.names = sorted(inventory.nodes)
             self._bits = {name: 1 << position for position, name in enumerate(self.names)}
             self.everything = (1 << len(self.names)) - 1
             self._start_again()
@@ -175,27 +173,18 @@ class Timeline:
             inventory.put(read_object(row.body))
         else:
             inventory.remove(row.kind, row.name)
-        match row.kind:
-            case "ResourceSlice":
-                self._pool_nodes.pop(key, None)
-                self.touched |= self._see(key)
-            case "Node":
-                self._put_node(row, begins=begins)
-            case kind:
-                if kind == "DeviceClass" and begins:
-                    pods.put(kind, row.body)
-                elif kind == "DeviceClass":
-                    pods.remove(kind, "", row.name)
-                self._start_again()
-
-    def _put_node(self, row: StateRow, *, begins: bool) -> None:
+        if row.kind == "ResourceSlice":
+            self._pool_nodes.pop(key, None)
+            self.touched |= self._see(key)
+            return
+        if begins and row.kind in ("Node", "DeviceClass"):
+            pods.put(row.kind, with_enough(row.body) if row.kind == "Node" else row.body)
+        elif row.kind in ("Node", "DeviceClass"):
+            pods.remove(row.kind, "", row.name)
+        if row.kind != "Node":
+            self._start_again()
+            return
         self._pool_nodes.clear()
-        if begins:
-            self._nodes[row.name] = read_object(row.body)
-            self.state.pods.put("Node", with_enough(row.body))
-        else:
-            del self._nodes[row.name]
-            self.state.pods.remove("Node", "", row.name)
         bit = self._bits.get(row.name, 0)
         self.touched |= bit
         for fit in self._fits.values():

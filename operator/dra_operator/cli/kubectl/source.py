@@ -25,7 +25,7 @@ from dra_operator.cli.kubectl.subjects import find_workload_name
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from dra_operator.history.reader import Reader
+    from dra_operator.history.reader import Reader, Span
     from dra_operator.pods.objects import Manifest, ObjectRecord
     from dra_operator.questions.manifests import Found, SnapshotHeader
     from dra_operator.questions.state import ClusterState
@@ -294,6 +294,18 @@ def read_record(url: str) -> "Reader":
         return Reader(engine)
     except StoreError as error:
         raise ReadingError(str(error)) from error
+
+
+def read_record_span(url: str, since: str, until: str) -> "tuple[Reader, Span]":
+    """Return what reads a store, and what of a span of time it has. Raises ReadingError, and BadParameter."""
+    reader = read_record(url)
+    from dra_operator.history.reader import Span
+
+    begin = max(read_time(since), reader.span.since)
+    end = min(read_time(until), reader.span.until) if until else reader.span.until
+    if begin >= end:
+        raise ReadingError(f"--since {since}: the record has nothing between that and its end")
+    return reader, Span(begin, end)
 
 
 def read_span(text: str) -> int:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dra_operator.cli.kubectl.answering import NO, YES, Answer, refusing, say, show
-from dra_operator.cli.kubectl.options import JSON, YAML, Options, option, use_colours
+from dra_operator.cli.kubectl.options import JSON, YAML, Options, option, record_options, use_colours
 from dra_operator.cli.kubectl.requests import ReadingError
-from dra_operator.cli.kubectl.source import read_record, read_time
+from dra_operator.cli.kubectl.source import read_record_span
 from dra_operator.cli.kubectl.subjects import parse_subject
 from dra_operator.cli.kubectl.tables import Column, listing, terminal_style
 
@@ -26,22 +26,7 @@ _REMOVED: Final = ("Node", "DeviceClass", "DeviceTaintRule", "Namespace")
 @click.command(
     "replay",
     params=[
-        option(
-            "--history",
-            "url",
-            metavar="URL",
-            required=True,
-            default=None,
-            help="The record that is replayed.",
-        ),
-        option(
-            "--since",
-            metavar="TIME",
-            default="30d",
-            show_default=True,
-            help="From when on: a time, or how long ago.",
-        ),
-        option("--until", metavar="TIME", help="Up to when; the end of the record if left out."),
+        *record_options(),
         option(
             "--with",
             "added",
@@ -98,24 +83,13 @@ def app(
     with refusing():
         if check and (added or removed):
             raise click.UsageError("--check decides what was decided: leave out --with and --without")
-        reader = read_record(url)
-        span = _read_span(reader, since, until)
+        reader, span = read_record_span(url, since, until)
         if check:
             _show_check(reader, span, options)
         report = _compare(reader, span, _read_changes(added, removed), order)
     show(Answer("ReplayReport", report, _tables(report, options)), options)
     say(f"note: {line}" for line in (f"from {report.since} to {report.until}", *report.notes))
     raise SystemExit(YES)
-
-
-def _read_span(reader: "Reader", since: str, until: str) -> "Span":
-    from dra_operator.history.reader import Span
-
-    begin = max(read_time(since), reader.span.since)
-    end = min(read_time(until), reader.span.until) if until else reader.span.until
-    if begin >= end:
-        raise ReadingError(f"--since {since}: the record has nothing between that and its end")
-    return Span(begin, end)
 
 
 def _read_changes(added: Sequence[str], removed: Sequence[str]) -> "Changes":

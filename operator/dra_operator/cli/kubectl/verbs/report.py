@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dra_operator.cli.kubectl.answering import YES, Answer, refusing, say, show
-from dra_operator.cli.kubectl.options import JSON, YAML, Options, option, use_colours
+from dra_operator.cli.kubectl.options import JSON, YAML, Options, option, record_options, use_colours
 from dra_operator.cli.kubectl.requests import ReadingError
-from dra_operator.cli.kubectl.source import read_record, read_span, read_time
+from dra_operator.cli.kubectl.source import read_record_span, read_span
 from dra_operator.cli.kubectl.tables import Column, listing, terminal_style
 
 if TYPE_CHECKING:
@@ -36,17 +36,7 @@ def _read_grouping(ctx: click.Context, param: click.Parameter, value: str) -> st
 @click.command(
     "report",
     params=[
-        option(
-            "--history", "url", metavar="URL", required=True, default=None, help="The record that is asked."
-        ),
-        option(
-            "--since",
-            metavar="TIME",
-            default="30d",
-            show_default=True,
-            help="From when on: a time, or how long ago.",
-        ),
-        option("--until", metavar="TIME", help="Up to when; the end of the record if left out."),
+        *record_options(),
         option("--every", metavar="DURATION", help="A row for each period, as 1d."),
         option(
             "--by",
@@ -120,17 +110,12 @@ def _make(
     url: str, times: tuple[str, str, str], query: "Callable[[Span, int], ReportQuery]"
 ) -> "HistoryReport":
     since, until, every = times
-    reader = read_record(url)
-    from dra_operator.history.reader import Span
+    reader, span = read_record_span(url, since, until)
     from dra_operator.history.report import make_report
     from dra_operator.history.schema import StoreError
 
-    begin = max(read_time(since), reader.span.since)
-    end = min(read_time(until), reader.span.until) if until else reader.span.until
-    if begin >= end:
-        raise ReadingError(f"--since {since}: the record has nothing between that and its end")
     try:
-        return make_report(reader, query(Span(begin, end), read_span(every) if every else 0))
+        return make_report(reader, query(span, read_span(every) if every else 0))
     except StoreError as error:
         raise ReadingError(str(error)) from error
 
