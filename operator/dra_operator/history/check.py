@@ -13,9 +13,8 @@ from typing import Final
 
 from dra_operator.allocator.decision import Allocated, Decider, Failed
 from dra_operator.api.node_selector import pinned_to
-from dra_operator.api.text import seconds_of
 from dra_operator.api.types import AllocationResult
-from dra_operator.history.jobs import Seen, read_allocation, read_claim, read_seen
+from dra_operator.history.jobs import Lifetime, read_allocation, read_claim, read_lifetimes
 from dra_operator.history.reader import Reader, Span
 from dra_operator.history.schema import MICRO
 from dra_operator.history.timeline import ChangedHistory, Changes, Timeline, pool_of
@@ -55,14 +54,13 @@ class CheckReport:
 
 @dataclass(slots=True, eq=False)
 class _Decision:
-    """Claims that were decided together, and what they got; when they had come, and when that was stored."""
+    """Claims that were decided together, what they got, and when that was stored."""
 
-    seen: list[Seen]
+    seen: list[Lifetime]
     results: list[AllocationResult]
     is_of_pod: bool
     decider: Decider
     node: str
-    created: float
     at: int
     pools: set[PoolKey]
 
@@ -130,8 +128,9 @@ class _Check:
             if seen.ended is not None:
                 heappush(self._ends, (max(seen.ended, decision.at), name))
 
-    def _decide(self, decision: _Decision, timeline: Timeline) -> _Devices | None:
-        """Return what claims get on their node; None if that is not found out."""
+    def _decide(self, decision: _Decision) -> _Devices | None:
+        """Return what claims get by now on their node; None if that is not found out."""
+        timeline = self._timeline
         claims = [read_claim(seen.body) for seen in decision.seen]
         allocator = timeline.state.allocators[decision.decider]
         nodes = timeline.set_of(decision.node) if decision.node else timeline.everything
@@ -143,17 +142,13 @@ class _Check:
             return None
         return _devices(found.results) if isinstance(found, Allocated) else ()
 
-    def _is_same(self, decision: _Decision, timeline: Timeline | None = None) -> bool:
-        return self._decide(decision, timeline or self._timeline) == _devices(decision.results)
+    def _is_same(self, decision: _Decision) -> bool:
+        return self._decide(decision) == _devices(decision.results)
 
     def _reorder(self, decision: _Decision, waiting: deque[_Decision]) -> bool:
         """Return whether a decision is the same after some that were stored soon after it; these are made then."""
-        near = [
-            each
-            for each in takewhile(lambda each: each.at <= decision.at + SOON, waiting)
-            # What had not come yet was not decided.
-            if each.created <= decision.at and each.pools & decision.pools
-        ]
+        soon = takewhile(lambda each: each.at <= decision.at + SOON, waiting)
+        near = [each for each in soon if each.pools & decision.pools]
         while (other := next((each for each in near if self._is_same(each)), None)) is not None:
             self._apply(other)
             near.remove(other)
@@ -165,12 +160,12 @@ class _Check:
 
     def _explain(self, decision: _Decision) -> Difference:
         """Return how a decision differs, and of which sort that is."""
-        found = self._decide(decision, self._timeline)
+        found = self._decide(decision)
         if found is None:
             sort = UNDECIDED
         elif self._is_same_with_ended(decision):
             sort = RELEASED
-        elif any(self._is_same(decision, self._timeline_before(at)) for at in self._find_changes(decision)):
+        elif self._has_changed(decision):
             sort = CHANGED
         else:
             sort = OTHER
@@ -192,31 +187,25 @@ class _Check:
                     return True
         return False
 
-    def _find_changes(self, decision: _Decision) -> list[int]:
-        """Return when slices of its pools, classes or rules changed just before a decision, the last time first."""
-        soon = Span(max(decision.at - SOON, self._span.since), decision.at + 1)
-        times = {
-            at
-            for row in self._history.read_states(soon, "ResourceSlice", "DeviceClass", "DeviceTaintRule")
-            if row.kind != "ResourceSlice" or pool_of(row.body) in decision.pools
-            for at in (row.since, row.until)
-            if soon.since < at < soon.until
-        }
-        return sorted(times, reverse=True)
-
-    def _timeline_before(self, at: int) -> Timeline:
-        """Return the cluster as it was before a change, with what is held by now."""
-        timeline = Timeline(self._history, Span(at - 1, at))
-        timeline.advance(at - 1)
-        for name, result in self._held.items():
-            timeline.state.ledger.assume("", name, result)
-        return timeline
+    def _has_changed(self, decision: _Decision) -> bool:
+        """Return whether slices of its pools, classes or rules began to be what they are just before a decision."""
+        since = decision.at - SOON
+        rows = self._history.read_states(
+            Span(since, decision.at + 1), "ResourceSlice", "DeviceClass", "DeviceTaintRule"
+        )
+        return any(
+            since <= row.since <= decision.at
+            and (row.kind != "ResourceSlice" or pool_of(row.body) in decision.pools)
+            for row in rows
+        )
 
 
 def _read_decisions(reader: Reader, span: Span) -> Iterator[_Decision]:
     """Yield what was decided together: the claims of a pod that nobody had decided before, or one without a pod."""
     decided = set[int]()
-    for seen in sorted(read_seen(reader, span), key=lambda each: (each.started is None, each.started or 0)):
+    for seen in sorted(
+        read_lifetimes(reader, span), key=lambda each: (each.started is None, each.started or 0)
+    ):
         found = [each for _, each in seen.claims if each.allocation and id(each) not in decided]
         decided |= {id(each) for each in found}
         if found:
@@ -228,7 +217,6 @@ def _read_decisions(reader: Reader, span: Span) -> Iterator[_Decision]:
                 seen.is_pod,
                 seen.decider,
                 seen.node or pinned,
-                (seconds_of(seen.body["metadata"].get("creationTimestamp")) or 0) * MICRO,
                 max(each.started or 0 for each in found),
                 _pools(results),
             )

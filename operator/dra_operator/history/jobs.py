@@ -81,11 +81,11 @@ class Jobs:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-# --- what was seen
+# --- lifetimes
 
 
 @dataclass(slots=True, eq=False)
-class Seen:
+class Lifetime:
     """What the states of a pod or claim came to: `body` is the first, `status` the last.
 
     It started with a node, or devices, and `ended` when it had these no more; None: it still has. `claims` are those of
@@ -100,7 +100,7 @@ class Seen:
     is_over: bool = False
     node: str = ""
     allocation: Body | None = None
-    claims: list[tuple[str, "Seen"]] = field(default_factory=list)
+    claims: list[tuple[str, "Lifetime"]] = field(default_factory=list)
     users: int = 0
     """How many pods name a claim."""
 
@@ -116,13 +116,13 @@ class Seen:
         return Decider.KUBE_SCHEDULER if self.is_pod and GATE not in gates else Decider.OPERATOR
 
 
-def read_seen(history: History, span: Span) -> list[Seen]:
+def read_lifetimes(history: History, span: Span) -> list[Lifetime]:
     """Return what became of each pod, with its claims, and of each claim that no pod names."""
-    tables: dict[str, dict[str, Seen]] = {"Pod": {}, "ResourceClaim": {}}
+    tables: dict[str, dict[str, Lifetime]] = {"Pod": {}, "ResourceClaim": {}}
     for row in history.read_states(span, *tables):
         table, since = tables[row.kind], row.since
         if (seen := table.get(row.uid)) is None:
-            seen = table[row.uid] = Seen(row.body)
+            seen = table[row.uid] = Lifetime(row.body)
             created = seconds_of(row.body["metadata"].get("creationTimestamp"))
             since = round(created * MICRO) if row.found and created is not None else since
         _add(seen, row, since, None if row.until >= span.until else row.until)
@@ -139,7 +139,7 @@ def read_seen(history: History, span: Span) -> list[Seen]:
     return [*pods, *alone]
 
 
-def _add(seen: Seen, row: StateRow, since: int, until: int | None) -> None:
+def _add(seen: Lifetime, row: StateRow, since: int, until: int | None) -> None:
     """Add a state of a pod or claim."""
     spec, seen.status = row.body["spec"], row.body.get("status") or {}
     if seen.is_over:
@@ -154,7 +154,7 @@ def _add(seen: Seen, row: StateRow, since: int, until: int | None) -> None:
     seen.ended = row.since if seen.is_over else until
 
 
-def _find_claims(pod: Seen, claims: Mapping[tuple[str, str], Seen]) -> list[tuple[str, Seen]]:
+def _find_claims(pod: Lifetime, claims: Mapping[tuple[str, str], Lifetime]) -> list[tuple[str, Lifetime]]:
     """Return the claims of a pod in the order of its entries, each once, with the template of which it was made."""
     namespace, made = pod.body["metadata"]["namespace"], pod.status.get("resourceClaimStatuses") or ()
     names = {each["name"]: each.get("resourceClaimName") for each in made}
@@ -171,7 +171,7 @@ def _find_claims(pod: Seen, claims: Mapping[tuple[str, str], Seen]) -> list[tupl
     ]
 
 
-def read_allocation(seen: Seen) -> AllocationResult:
+def read_allocation(seen: Lifetime) -> AllocationResult:
     """Return what a claim got."""
     claim = read_object({**seen.body, "status": {"allocation": seen.allocation or {}}})
     found: AllocationResult = claim.status.allocation
@@ -188,7 +188,7 @@ def read_claim(body: Body) -> ResourceClaim:
     )
 
 
-# --- what it makes
+# --- jobs
 
 
 def read_jobs(history: ChangedHistory, span: Span) -> Jobs:
@@ -198,7 +198,7 @@ def read_jobs(history: ChangedHistory, span: Span) -> Jobs:
     shapes = _Shapes(history.changes.added, {each.metadata.name: each for each in classes}.values())
     durations: dict[object, list[int]] = defaultdict(list)
     unknown: list[tuple[Job, Sequence[object]]] = []
-    for seen in read_seen(history, span):
+    for seen in read_lifetimes(history, span):
         metadata = seen.body["metadata"]
         is_removed = ("Namespace", metadata["namespace"]) in removed
         if is_removed or not _has_come(seen, span, jobs.counts):
@@ -226,7 +226,7 @@ def read_jobs(history: ChangedHistory, span: Span) -> Jobs:
     return jobs
 
 
-def _has_come(seen: Seen, span: Span, counts: Counter[str]) -> bool:
+def _has_come(seen: Lifetime, span: Span, counts: Counter[str]) -> bool:
     """Return whether a pod or claim is a job of a span, and count what is not simulated."""
     if seen.arrival is None:
         counts["waited for a gate of somebody else all the while"] += 1
@@ -241,7 +241,7 @@ def _has_come(seen: Seen, span: Span, counts: Counter[str]) -> bool:
     return True
 
 
-def _build_job(seen: Seen, span: Span, shapes: "_Shapes") -> Job:
+def _build_job(seen: Lifetime, span: Span, shapes: "_Shapes") -> Job:
     metadata, started, duration = seen.body["metadata"], seen.started, None
     is_old = started is not None and started <= span.since
     if started is not None and seen.ended is not None:
@@ -282,12 +282,12 @@ class _Shapes:
         }
         self._classes = classes_by_resource(classes)
         self._claims: dict[object, ResourceClaim] = {}
-        self._shared: dict[Seen, SharedClaim] = {}
+        self._shared: dict[Lifetime, SharedClaim] = {}
         self._pods: dict[bytes, _Asks] = {}
         self._known: dict[object, Shape] = {}
         self._uses = ClusterPods()
 
-    def find(self, seen: Seen) -> Shape:
+    def find(self, seen: Lifetime) -> Shape:
         """Return the shape of a pod with its claims, or of a claim alone."""
         claims = [self._find_claim(template, claim) for template, claim in seen.claims]
         asks = self._read_pod(seen) if seen.is_pod else None
@@ -297,7 +297,7 @@ class _Shapes:
             self._known[key] = Shape(tuple(claims)) if asks is None else _build_shape(claims, asks)
         return self._known[key]
 
-    def _find_claim(self, template: str, seen: Seen) -> ResourceClaim | SharedClaim:
+    def _find_claim(self, template: str, seen: Lifetime) -> ResourceClaim | SharedClaim:
         if seen.users > 1:
             if seen not in self._shared:
                 self._shared[seen] = SharedClaim(read_claim(seen.body))
@@ -312,7 +312,7 @@ class _Shapes:
             self._claims[key] = read_claim({**seen.body, "spec": spec})
         return self._claims[key]
 
-    def _read_pod(self, seen: Seen) -> _Asks:
+    def _read_pod(self, seen: Lifetime) -> _Asks:
         """Return what a pod asks of a node, and the claim for extended resources that it would need."""
         left_out = ("nodeName", "resourceClaims")
         spec = {name: each for name, each in seen.body["spec"].items() if name not in left_out}

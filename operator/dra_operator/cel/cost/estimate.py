@@ -18,8 +18,8 @@ from dra_operator.cel.cost.prices import (
     NOWHERE,
     UNBOUNDED,
     UNKNOWN,
+    AstNode,
     Estimate,
-    Measured,
     Range,
     Trail,
     declared_size,
@@ -115,11 +115,11 @@ class _Estimator:
         costs, measured = [], []
         for argument in expr.args:
             costs.append(self.cost(argument))
-            measured.append(self._measured(argument))
+            measured.append(self._ast_node(argument))
         cost, target = _NOTHING, None
         if expr.target is not None:
             cost = self.cost(expr.target)
-            target = self._measured(expr.target)
+            target = self._ast_node(expr.target)
         call, size = _EMPTY, None
         for overload in self.checked.overloads[expr.id]:
             one = self._overload(expr, overload, target, measured, costs)
@@ -144,8 +144,8 @@ class _Estimator:
         self,
         expr: nodes.Call,
         overload: str,
-        target: Measured | None,
-        measured: list[Measured],
+        target: AstNode | None,
+        measured: list[AstNode],
         costs: list[Range],
     ) -> Estimate:
         """Return the estimate of a call of one overload, its arguments included."""
@@ -169,7 +169,7 @@ class _Estimator:
             result = size_of(target).times(Range(1, _URL_PARTS[expr.function]))
         return Estimate(found.cost.plus(arguments), result)
 
-    def _conditional(self, expr: nodes.Call, measured: list[Measured], costs: list[Range]) -> Estimate:
+    def _conditional(self, expr: nodes.Call, measured: list[AstNode], costs: list[Range]) -> Estimate:
         condition, chosen, other = costs
         self._join_entries(expr, *expr.args[1:])
         return Estimate(
@@ -279,12 +279,12 @@ class _Estimator:
                 return known[-1].path
         return self.paths.get(expr.id, NOWHERE)
 
-    def _measured(self, expr: nodes.Expr) -> Measured:
+    def _ast_node(self, expr: nodes.Expr) -> AstNode:
         path = self._path(expr)
         if path.first in _ACCUMULATORS:
             path = NOWHERE
         constant = expr.value if type(expr) is nodes.Literal else None
-        return Measured(path, self.types[expr.id], constant, self._size(expr), self.has_bounded_parts)
+        return AstNode(path, self.types[expr.id], constant, self._size(expr), self.has_bounded_parts)
 
     def _copy(self, target: nodes.Expr, source: nodes.Expr) -> None:
         size, entries = self._size(source), self._entries(source)

@@ -128,10 +128,10 @@ UNKNOWN: Final = Range(0, UNBOUNDED)
 
 
 @fast_dataclass
-class Measured:
-    """An expression, or the elements of one, as estimates see it.
+class AstNode:
+    """An expression, or the elements of one, as estimates see it. Source: cel-go `checker.AstNode`.
 
-    That is its path from `device`, its type, its value if it is a literal, and its size if that is known. `is_kept`:
+    It has its path from `device`, its type, its value if it is a literal, and its size if that is known. `is_kept`:
     what the standard library makes of a size that is not known is not known either.
     """
 
@@ -189,22 +189,22 @@ def declared_size(path: Trail) -> Range | None:
     return Range(0, current.maximum)
 
 
-def size_of(node: Measured) -> Range:
+def size_of(node: AstNode) -> Range:
     """Return the size of an expression, unbounded if nothing says it."""
     return node.size or declared_size(node.path) or UNKNOWN
 
 
-def known_size(node: Measured) -> Range:
+def known_size(node: AstNode) -> Range:
     """Return the size of an expression, unbounded if it is not known; what the declaration says does not count."""
     found = node.size or UNKNOWN
     return KeptRange(*found) if node.is_kept else found
 
 
-def elements_of(node: Measured) -> Measured | None:
+def elements_of(node: AstNode) -> AstNode | None:
     """Return the elements of a list, or None if the type has none."""
     if not node.type.parameters:
         return None
-    return Measured(node.path.alone("@items") if node.path else NOWHERE, node.type.parameters[0])
+    return AstNode(node.path.alone("@items") if node.path else NOWHERE, node.type.parameters[0])
 
 
 # --- Prices.
@@ -307,7 +307,7 @@ def _passed(value: Any, factor: float = 1) -> int:
     return ceil(size(value) * factor * CHARACTER)
 
 
-def _scan(node: Measured, factor: float = 1) -> Range:
+def _scan(node: AstNode, factor: float = 1) -> Range:
     return size_of(node).scaled(factor * CHARACTER)
 
 
@@ -334,13 +334,13 @@ def _traversed(arguments: list[Any], _result: Any) -> int:
     return traversal_cost(arguments[0]) if arguments else 0
 
 
-def _element_cost(items: Measured) -> Range:
+def _element_cost(items: AstNode) -> Range:
     element = elements_of(items)
     texts = element is not None and element.type.kind in (Kind.STRING, Kind.BYTES)
     return _ONE.plus(_scan(element)) if element is not None and texts else _ONE
 
 
-def _traversal(target: Measured, *_nodes: Measured) -> Estimate:
+def _traversal(target: AstNode, *_nodes: AstNode) -> Estimate:
     if elements_of(target) is None:
         return Estimate(_scan(target))
     return Estimate(size_of(target).times(_element_cost(target)))
@@ -351,19 +351,19 @@ def _first_passed(factor: float) -> _Spent:
 
 
 def _of_first(factor: float, *, sized: bool = False) -> Callable[..., Estimate]:
-    def estimate(text: Measured, *_nodes: Measured) -> Estimate:
+    def estimate(text: AstNode, *_nodes: AstNode) -> Estimate:
         return Estimate(_scan(text, factor), size_of(text) if sized else None)
 
     return estimate
 
 
-def _selector(_resource: Measured, selector: Measured) -> Estimate:
+def _selector(_resource: AstNode, selector: AstNode) -> Estimate:
     length = size_of(selector)
     requirements = length.scaled(0.5).scaled(50)
     return Estimate(exactly(LIST_COST).plus(length.scaled(CHARACTER)).plus(requirements))
 
 
-def _replace(*nodes: Measured) -> Estimate:
+def _replace(*nodes: AstNode) -> Estimate:
     whole, needle, substitute = map(size_of, nodes[:3])
     if needle.low == 0:
         most, kept_most = min(whole.high + 1, UNBOUNDED), whole.high
@@ -385,14 +385,14 @@ def _quotient(dividend: int, divisor: int) -> int:
     return min(int(-(-float(dividend) // float(divisor))), UNBOUNDED)
 
 
-def _split(text: Measured, _separator: Measured, *limit: Measured) -> Estimate:
+def _split(text: AstNode, _separator: AstNode, *limit: AstNode) -> Estimate:
     most = size_of(text).high
     if limit and type(limit[0].constant) is int:
         most = limit[0].constant % 2**64
     return Estimate(_scan(text, 2), Range(0, most))
 
 
-def _join(items: Measured, *separator: Measured) -> Estimate:
+def _join(items: AstNode, *separator: AstNode) -> Estimate:
     length = size_of(items)
     element = elements_of(items)
     joined = exactly(0) if element is None else length.times(size_of(element))
@@ -402,7 +402,7 @@ def _join(items: Measured, *separator: Measured) -> Estimate:
     return Estimate(joined.scaled(CHARACTER), joined)
 
 
-def _find(text: Measured, pattern: Measured, *_limit: Measured) -> Estimate:
+def _find(text: AstNode, pattern: AstNode, *_limit: AstNode) -> Estimate:
     subject = size_of(text)
     return Estimate(_pattern(subject, size_of(pattern)), Range(0, subject.high))
 
@@ -421,7 +421,7 @@ def _containing(*, masked: bool, read: bool, by_name: bool) -> Price:
         cost = _passed(arguments[0], 2) + (_passed(arguments[0]) + 1 if masked else 0)
         return cost + (_passed(arguments[1]) if read else 0)
 
-    def estimate(_block: Measured, other: Measured) -> Estimate:
+    def estimate(_block: AstNode, other: AstNode) -> Estimate:
         return Estimate(most.plus(_scan(other)) if read else most)
 
     return Price(spent, estimate, by_name)
@@ -460,7 +460,7 @@ def _smaller(arguments: list[Any], _result: Any) -> int:
     return ceil(min(map(_standard_size, arguments)) * CHARACTER)
 
 
-def _comparison(left: Measured, right: Measured) -> Estimate:
+def _comparison(left: AstNode, right: AstNode) -> Estimate:
     most = min(known_size(left).high, known_size(right).high)
     return Estimate(Range(min(most, 1), most).scaled(CHARACTER))
 
@@ -476,7 +476,7 @@ _UNIT_EQUALITY: Final = frozenset(
 _LONGEST_FORMAT: Final = 64
 
 
-def _equality(left: Measured, right: Measured) -> Estimate:
+def _equality(left: AstNode, right: AstNode) -> Estimate:
     name = left.type.name
     if name == right.type.name:
         if name in _UNIT_EQUALITY:
@@ -497,7 +497,7 @@ def _sized(arguments: list[Any], place: int) -> int:
 
 
 def _first_sized(result: Callable[[Range], Range] | None = None) -> Price:
-    def estimate(text: Measured, *_nodes: Measured) -> Estimate:
+    def estimate(text: AstNode, *_nodes: AstNode) -> Estimate:
         known = known_size(text)
         return Estimate(known.scaled(CHARACTER), None if result is None else result(known))
 
@@ -560,18 +560,18 @@ def _panic(wanted: str) -> Abort:
     return Abort("runtime", f"internal error: interface conversion: *types.Err is not {wanted}")
 
 
-def _literal(node: Measured, default: int) -> int:
+def _literal(node: AstNode, default: int) -> int:
     if type(node.constant) is int:
         return max(node.constant, 0)
     return default
 
 
-def _slice(items: Measured, start: Measured, end: Measured) -> Estimate:
+def _slice(items: AstNode, start: AstNode, end: AstNode) -> Estimate:
     length = _literal(end, size_of(items).high) - _literal(start, 0)
     return _making(1, exactly(length % 2**64))
 
 
-def _flatten(items: Measured, *depth: Measured) -> Estimate:
+def _flatten(items: AstNode, *depth: AstNode) -> Estimate:
     return _making(float(_literal(depth[0], UNBOUNDED) if depth else 1), size_of(items))
 
 
@@ -585,7 +585,7 @@ def _comparing_all(place: int, factor: float) -> Price:
         texts = bool(compared) and type(compared[0]) in (str, bytes)
         return _made(2.0 + (CHARACTER if texts else 0), len(compared) ** 2)
 
-    def estimate(*nodes: Measured) -> Estimate:
+    def estimate(*nodes: AstNode) -> Estimate:
         length = size_of(nodes[place])
         return _making(factor, length.times(length))
 
@@ -603,7 +603,7 @@ def set_price(factor: int) -> Price:
     def spent(arguments: list[Any], _result: Any) -> int:
         return min(1 + size(arguments[0]) * size(arguments[1]) * factor, UNBOUNDED)
 
-    def estimate(left: Measured, right: Measured) -> Estimate:
+    def estimate(left: AstNode, right: AstNode) -> Estimate:
         return Estimate(size_of(left).times(size_of(right)).scaled(factor).plus(_ONE))
 
     return Price(spent, estimate)

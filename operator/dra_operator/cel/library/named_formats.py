@@ -19,9 +19,9 @@ from dra_operator.api.validation.checks import (
 from dra_operator.cel.cost.prices import (
     CHARACTER,
     PATTERN_CHARACTER,
+    AstNode,
     Estimate,
     Implementation,
-    Measured,
     Price,
     Row,
     matched,
@@ -177,7 +177,7 @@ def _validation_cost(arguments: list[Any], _result: Any) -> int:
     return matched(size(arguments[1]), _PATTERN_LENGTHS[named_format.name])
 
 
-def _validation_estimate(_format: Measured, text: Measured) -> Estimate:
+def _validation_estimate(_format: AstNode, text: AstNode) -> Estimate:
     return Estimate(size_of(text).scaled(CHARACTER).scaled(_LONGEST_PATTERN * PATTERN_CHARACTER))
 
 
