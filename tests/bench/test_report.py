@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 from live.deciders import Decider, Load
-from live.report import AstNode, Row, Verdict, ratios
+from live.report import Measured, Row, Verdict, ratios
 
 BURST = (Decider.OPERATOR, Load.BURST)
 STANDING = (Decider.OPERATOR, Load.STANDING)
@@ -18,7 +18,7 @@ BARE = (Decider.BARE, Load.STANDING)
 def row(phase, *rates, latencies=(), left=None):
     """Return a row with one round for each rate."""
     right = Verdict(missing=0, doubled=0)
-    return Row(phase, [AstNode(rate, latencies, left, 1.0, 2.0, right) for rate in rates])
+    return Row(phase, [Measured(rate, latencies, left, 1.0, 2.0, right) for rate in rates])
 
 
 def test_a_row_is_the_median_of_its_rounds():

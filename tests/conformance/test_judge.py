@@ -212,5 +212,5 @@ def test_giving_up_is_said_by_whom() -> None:
     ],
 )
 def test_values_are_those_of_go(text: str, expected: int) -> None:
-    """Parts of a unit count as one; what an int64 does not hold is nothing, or its low bits. AstNode."""
+    """Parts of a unit count as one; what an int64 does not hold is nothing, or its low bits. Measured."""
     assert value(parse_quantity(text)) == expected

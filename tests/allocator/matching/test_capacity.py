@@ -58,7 +58,7 @@ TWO_VALUES = capacity("100Gi", values="1Gi 4Gi")
     ],
 )
 def test_a_range_rounds_up_to_its_steps(request_: str, expected: str) -> None:
-    """AstNode with upstream: below the minimum it is the minimum, above the maximum nothing."""
+    """Measured with upstream: below the minimum it is the minimum, above the maximum nothing."""
     assert result(request_, GIB) == expected
 
 
@@ -106,7 +106,7 @@ def test_values_round_up_to_the_next_one(request_: str, expected: str) -> None:
     ],
 )
 def test_fractions_depend_on_the_feature(span: str, request_: str, on: str, off: str) -> None:
-    """With the feature a range is computed in thousandths, without it in whole units. AstNode with upstream."""
+    """With the feature a range is computed in thousandths, without it in whole units. Measured with upstream."""
     of = capacity("100", span=span)
 
     assert (result(request_, of), result(request_, of, fractional=False)) == (on, off)
@@ -185,7 +185,7 @@ def test_a_rounded_amount_is_the_least_on_the_grid(
 def test_a_default_outside_its_range_permits_what_go_holds_alike(
     default: str, request_: str | None, expected: str
 ) -> None:
-    """Upstream compares the fields of its quantities. AstNode with upstream; no API server admits such a default."""
+    """Upstream compares the fields of its quantities. Measured with upstream; no API server admits such a default."""
     assert result(request_, capacity("10Pi", default=default, span="1Gi 8Gi")) == expected
 
 
@@ -283,7 +283,7 @@ def test_a_range_that_starts_below_zero_is_an_error_in_thousandths(
 def test_what_lies_far_below_zero_counts_as_thousandths_only_where_few_digits_hold_it(
     least: str, expected: str
 ) -> None:
-    """AstNode with upstream: of more digits it takes the low bits, and then computes in whole units."""
+    """Measured with upstream: of more digits it takes the low bits, and then computes in whole units."""
     assert result("1500m", capacity("10Gi", span=f"{least} - 1")) == expected
 
 
