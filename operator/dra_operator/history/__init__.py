@@ -6,6 +6,6 @@ held devices in a span. For a `report` of card-hours and waits, `layouts` are wh
 claims had of it and when their pods ran, and the `sweep` puts both together; a `page` shows it, and
 `export` writes what was held and waited for as Parquet.
 
-For what would have happened, `timeline` is the cluster as time goes on, `jobs` are what came and for how long,
-`replay` runs these, `comparison` says what it comes to beside the record, and `check` decides recorded decisions again.
+For what would have happened, `timeline` is the cluster as time goes on, `jobs` are what came and for how long, or are
+`planned` by a table, `replay` runs these, `comparison` says what it comes to beside the record, and `check` decides recorded decisions again.
 """

@@ -4,7 +4,7 @@ Source: docs/history.md, "Replay".
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import fmean
@@ -17,7 +17,7 @@ from dra_operator.history.replay import Order, Replay, Run
 from dra_operator.history.report import BY_AMOUNT, HOUR, NOBODY, quantile
 from dra_operator.history.schema import MICRO
 from dra_operator.history.sweep import STATES, Amount, Sweep
-from dra_operator.history.timeline import ChangedHistory, Changes
+from dra_operator.history.timeline import ChangedHistory, Changes, History
 from dra_operator.inventory import PoolKey
 
 RECORD: Final = "record"
@@ -26,8 +26,10 @@ CHANGED: Final = "changed"
 _OF_ALL: Final = ("", "")
 _NOT_SIMULATED: Final = (
     "groups, affinity to pods, topology spread, volumes and preemption are not simulated",
-    "pods without claims lie on their nodes as recorded",
-    "each job runs as long as it did, on the first node by name that has what it asks for",
+    "each job runs on the first node by name that has what it asks for",
+)
+_AS_RECORDED: Final = (
+    "pods without claims lie on their nodes as recorded, and each job runs as long as it did"
 )
 
 
@@ -135,8 +137,25 @@ def compare(reader: Reader, span: Span, changes: Changes, order: Order) -> Repla
         changed = ChangedHistory(reader, changes)
         # Jobs of other templates are others.
         parts.append(_replay(CHANGED, changed, span, read_jobs(changed, span), order))
+    return _build_report(span, jobs, parts, _AS_RECORDED)
+
+
+def compare_planned(history: History, jobs: Jobs, changes: Changes, order: Order) -> ReplayReport:
+    """Return what jobs that nobody recorded come to, up to when the last of them ends, and with other objects."""
+    runs = list[tuple[str, ChangedHistory, Replay]]()
+    until = max(job.arrival for job in jobs.items)
+    for source in (REPLAY, CHANGED) if changes != Changes() else (REPLAY,):
+        changed = ChangedHistory(history, changes if source == CHANGED else Changes())
+        runs.append((source, changed, Replay(changed, history.span, jobs.items, order)))
+        until = max(until, *[run.ended or run.started for run in runs[-1][-1].run()], 0)
+    span = Span(history.span.since, until + 1)
+    parts = [_sum_up(source, changed, span, jobs, replay) for source, changed, replay in runs]
+    return _build_report(span, jobs, parts)
+
+
+def _build_report(span: Span, jobs: Jobs, parts: Sequence[_Part], *notes: str) -> ReplayReport:
     keys = sorted({(job.namespace, job.device_class) for job in jobs.items})
-    notes = [
+    counts = [
         f"{number:,} of {len(jobs.items):,} jobs {line}" for line, number in jobs.counts.items() if number
     ]
     return ReplayReport(
@@ -144,17 +163,21 @@ def compare(reader: Reader, span: Span, changes: Changes, order: Order) -> Repla
         time_text(span.until),
         tuple([part.build_row(key, span) for key in (_OF_ALL, *keys) for part in parts]),
         tuple([part.build_cards() for part in parts]),
-        (*notes, *_NOT_SIMULATED),
+        (*counts, *_NOT_SIMULATED, *notes),
     )
 
 
 def _replay(source: str, history: ChangedHistory, span: Span, jobs: Jobs, order: Order) -> _Part:
     """Return what becomes of jobs."""
     replay = Replay(history, span, jobs.items, order)
-    runs = replay.run()
-    started = dict.fromkeys(jobs.items, span.until) | {run.job: run.started for run in runs}
+    replay.run()
+    return _sum_up(source, history, span, jobs, replay)
+
+
+def _sum_up(source: str, history: ChangedHistory, span: Span, jobs: Jobs, replay: Replay) -> _Part:
+    started = dict.fromkeys(jobs.items, span.until) | {run.job: run.started for run in replay.runs}
     part = _Part(source, started)
-    holdings = _read_holdings([*runs, *replay.shared_runs], span)
+    holdings = _read_holdings([*replay.runs, *replay.shared_runs], span)
     Sweep(history, span, part, by_amount=BY_AMOUNT).run(holdings)
     return part
 

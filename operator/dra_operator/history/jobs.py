@@ -195,7 +195,7 @@ def read_jobs(history: ChangedHistory, span: Span) -> Jobs:
     """Return the jobs of a span, of which templates may be others than recorded."""
     jobs, removed = Jobs(), history.changes.removed
     classes = [read_object(row.body) for row in history.read_states(span, "DeviceClass")]
-    shapes = _Shapes(history.changes.added, {each.metadata.name: each for each in classes}.values())
+    shapes = Shapes(history.changes.added, {each.metadata.name: each for each in classes}.values())
     durations: dict[object, list[int]] = defaultdict(list)
     unknown: list[tuple[Job, Sequence[object]]] = []
     for seen in read_lifetimes(history, span):
@@ -241,7 +241,7 @@ def _has_come(seen: Lifetime, span: Span, counts: Counter[str]) -> bool:
     return True
 
 
-def _build_job(seen: Lifetime, span: Span, shapes: "_Shapes") -> Job:
+def _build_job(seen: Lifetime, span: Span, shapes: "Shapes") -> Job:
     metadata, started, duration = seen.body["metadata"], seen.started, None
     is_old = started is not None and started <= span.since
     if started is not None and seen.ended is not None:
@@ -271,7 +271,7 @@ def _owner_of(metadata: Body) -> tuple[str, str]:
 _Asks = tuple[PodRequirements, PodUse, Decider, ResourceClaim | None]
 
 
-class _Shapes:
+class Shapes:
     """Makes shapes, equal ones once; templates that were added take the place of those of their name."""
 
     def __init__(self, added: Iterable[Body], classes: Iterable[DeviceClass]) -> None:

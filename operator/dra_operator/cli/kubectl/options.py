@@ -187,13 +187,12 @@ def shared(formats: Sequence[str], labels: str = "", namespace: str = "") -> lis
     return [*found, *_source(), *_output(formats), *connection()]
 
 
-def record_options() -> list[click.Parameter]:
+def record_options(*, required: bool = True) -> list[click.Parameter]:
     """Return the options of verbs that ask a record about a span of time."""
     since = "From when on: a time, or how long ago."
+    history = "The record that is asked."
     return [
-        option(
-            "--history", "url", metavar="URL", required=True, default=None, help="The record that is asked."
-        ),
+        option("--history", "url", metavar="URL", required=required, default=None, help=history),
         option("--since", metavar="TIME", default="30d", show_default=True, help=since),
         option("--until", metavar="TIME", help="Up to when; the end of the record if left out."),
     ]

@@ -1,23 +1,27 @@
 """`kubectl dra replay`: what would have happened, by a record, as it was or with other objects."""
 
-from collections.abc import Iterator, Sequence
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import NO, YES, Answer, refusing, say, show
+from dra_operator.cli.kubectl.answering import NO, YES, Answer, cut_lines, refusing, say, show
 from dra_operator.cli.kubectl.options import JSON, YAML, Options, option, record_options, use_colours
 from dra_operator.cli.kubectl.requests import ReadingError
-from dra_operator.cli.kubectl.source import read_record_span
+from dra_operator.cli.kubectl.source import INSTALL, read_record_span
 from dra_operator.cli.kubectl.subjects import parse_subject
 from dra_operator.cli.kubectl.tables import Column, listing, terminal_style
+from dra_operator.questions.answers import QuestionError
 
 if TYPE_CHECKING:
     from dra_operator.history.check import CheckReport
     from dra_operator.history.comparison import ReplayReport, ReplayRow
     from dra_operator.history.reader import Reader, Span
     from dra_operator.history.timeline import Changes
+    from dra_operator.pods.objects import Key, ObjectRecord
 
 _ADDED: Final = ("Node", "ResourceSlice", "DeviceClass", "DeviceTaintRule", "ResourceClaimTemplate")
 _REMOVED: Final = ("Node", "DeviceClass", "DeviceTaintRule", "Namespace")
@@ -26,7 +30,21 @@ _REMOVED: Final = ("Node", "DeviceClass", "DeviceTaintRule", "Namespace")
 @click.command(
     "replay",
     params=[
-        *record_options(),
+        *record_options(required=False),
+        option(
+            "--from",
+            "table",
+            metavar="CSV",
+            help="Ask no record: the jobs are the lines of a file, on the cluster of -f.",
+        ),
+        option(
+            "-f",
+            "--filename",
+            "files",
+            metavar="FILE_OR_DIR",
+            multiple=True,
+            help="With --from: the nodes, slices and classes. May be repeated.",
+        ),
         option(
             "--with",
             "added",
@@ -61,9 +79,11 @@ _REMOVED: Final = ("Node", "DeviceClass", "DeviceTaintRule", "Namespace")
 )
 def app(
     *,
-    url: str,
+    url: str | None,
     since: str,
     until: str,
+    table: str,
+    files: tuple[str, ...],
     added: tuple[str, ...],
     removed: tuple[str, ...],
     order: str,
@@ -74,19 +94,27 @@ def app(
     """Say how long jobs would have waited, and what cards would have been: with other nodes, devices or templates.
 
     The jobs of the record come when they came and run as long as they ran. RECORD is what happened, REPLAY what the
-    simulation makes of the same, CHANGED of what is different: compare these two. Exit code 0; 1 if --check found a
-    difference; 2 if there is no answer.
+    simulation makes of the same, CHANGED of what is different: compare these two. A table of jobs (--from) has the
+    columns name, arrival, duration (both in seconds), cpu, memory, class, devices, amount and selector. Exit code 0; 1
+    if --check found a difference; 2 if there is no answer.
 
     Example: kubectl dra replay --history history.db --since 30d --with four-nodes.yaml.
     """
     options = Options(format=format or "", headers=not no_headers)
     with refusing():
-        if check and (added or removed):
-            raise click.UsageError("--check decides what was decided: leave out --with and --without")
-        reader, span = read_record_span(url, since, until)
-        if check:
-            _show_check(reader, span, options)
-        report = _compare(reader, span, _read_changes(added, removed), order)
+        if check and (added or removed or table):
+            raise click.UsageError("--check decides what was decided: leave out --with, --without and --from")
+        if bool(url) is bool(table):
+            raise click.UsageError("name a record with --history, or a table of jobs with --from")
+        if bool(table) is not bool(files):
+            raise click.UsageError("--from is for jobs, and -f for the cluster that they come to: name both")
+        if url:
+            reader, span = read_record_span(url, since, until)
+            if check:
+                _show_check(reader, span, options)
+            report = _compare(reader, span, _read_changes(added, removed), order)
+        else:
+            report = _compare_planned(table, files, _read_changes(added, removed), order)
     show(Answer("ReplayReport", report, _tables(report, options)), options)
     say(f"note: {line}" for line in (f"from {report.since} to {report.until}", *report.notes))
     raise SystemExit(YES)
@@ -94,20 +122,52 @@ def app(
 
 def _read_changes(added: Sequence[str], removed: Sequence[str]) -> "Changes":
     from dra_operator.history.timeline import Changes
-    from dra_operator.questions.load import gather
-    from dra_operator.questions.manifests import read_source
 
     bodies: list[Any] = []
-    if added:
-        gathered = gather(read_source([Path(path) for path in added]))
-        if gathered.errors:
-            raise ReadingError("\n".join(gathered.errors))
-        for (kind, _, name), record in gathered.records.items():
-            if kind not in _ADDED:
-                raise click.UsageError(f"--with: {kind} {name}: choose from {', '.join(_ADDED)}")
-            bodies.append(record.body)
+    for (kind, _, name), record in (_gather(added) if added else {}).items():
+        if kind not in _ADDED:
+            raise click.UsageError(f"--with: {kind} {name}: choose from {', '.join(_ADDED)}")
+        bodies.append(record.body)
     subjects = [parse_subject(text, _REMOVED) for text in removed]
     return Changes(tuple(bodies), frozenset((each.kind, each.name) for each in subjects))
+
+
+def _gather(paths: Sequence[str]) -> "Mapping[Key, ObjectRecord]":
+    """Return the objects of some files. Raises ReadingError."""
+    from dra_operator.questions.load import gather
+    from dra_operator.questions.manifests import read
+
+    gathered = gather(read(paths))
+    if gathered.errors:
+        raise ReadingError("\n".join(cut_lines(gathered.errors)))
+    return gathered.records
+
+
+def _compare_planned(table: str, files: Sequence[str], changes: "Changes", order: str) -> "ReplayReport":
+    """Return what the jobs of a table come to."""
+    try:
+        from dra_operator.history.comparison import compare_planned
+    except ModuleNotFoundError as error:
+        raise ReadingError(f"{INSTALL} ({error})") from error
+    from dra_operator.history.planned import CLUSTER, read_planned
+    from dra_operator.history.replay import Order
+
+    bodies = [record.body for record in _gather(files).values()]
+    left_out = Counter(body["kind"] for body in bodies if body["kind"] not in CLUSTER)
+    if left_out:
+        counts = ", ".join(f"{number:,} {kind}" for kind, number in sorted(left_out.items()))
+        say([f"note: left out of the files, as only jobs of {table} run: {counts}"])
+    try:
+        text = Path(table).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ReadingError(f"{table}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ReadingError(f"{table}: byte {error.start} is not UTF-8") from error
+    try:
+        history, jobs = read_planned(table, io.StringIO(text), bodies)
+    except QuestionError as error:
+        raise ReadingError("\n".join(cut_lines(str(error).splitlines()))) from error
+    return compare_planned(history, jobs, changes, Order(order))
 
 
 def _compare(reader: "Reader", span: "Span", changes: "Changes", order: str) -> "ReplayReport":
