@@ -7,5 +7,6 @@ claims had of it and when their pods ran, and the `sweep` puts both together; a 
 `export` writes what was held and waited for as Parquet.
 
 For what would have happened, `timeline` is the cluster as time goes on, `jobs` are what came and for how long, or are
-`planned` by a table, `replay` runs these, `comparison` says what it comes to beside the record, and `check` decides recorded decisions again.
+`planned` by a table, `replay` runs these, `comparison` says what it comes to beside the record, and `check` decides
+recorded decisions again.
 """
