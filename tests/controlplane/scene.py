@@ -1,6 +1,6 @@
 """A namespace with examples in it, and what tests ask about its claims."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
