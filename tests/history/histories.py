@@ -220,7 +220,6 @@ class Recording:
         """By how much the wall clock is wrong."""
         self.moments = []
         """What was listed, and when."""
-        self._tasks = None
 
     @property
     def now(self):
@@ -233,20 +232,11 @@ class Recording:
         writer = Writer(open_store(self.url, create=True))
         clocks = Clocks(lambda: self.now + self.step_of_wall, lambda: float(self.seconds))
         self.recorder = Recorder(self.session, writer, clocks=clocks)
-        started = asyncio.Event()
-
-        async def run():
-            async with asyncio.TaskGroup() as tasks:
-                self.recorder.start(tasks, await self.recorder.connect())
-                started.set()
-
-        self._tasks = asyncio.create_task(run())
-        await started.wait()
+        await self.recorder.start()
 
     async def kill(self):
         """End the recorder as a kill does: what it did not store is lost."""
-        self._tasks.cancel()
-        await asyncio.wait({self._tasks})
+        await self.recorder.stop()
         await self.session.close()
 
     async def caught_up(self):

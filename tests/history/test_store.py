@@ -91,7 +91,7 @@ def test_what_comes_while_it_is_stored_is_before_a_gap(tmp_path):
     engine = open_store(str(tmp_path / "history.db"), create=True)
     writer = Writer(engine)
     writer.commit([Change(12, KEY, "1", "1", body_of("a"))], 10)
-    writer.commit([Change(20, KEY)], 20, gap=(11, 20))
+    writer.commit([Change(20, KEY)], 20, is_gap=True)
 
     assert [(row.since, row.until) for row in Reader(engine).read_states(Span(0, 21))] == [(10, 11)]
 
@@ -140,8 +140,8 @@ def test_holder_over_a_gap_is_one(tmp_path):
         return {**body_of(label), "status": status}
 
     writer.commit([Change(1, KEY, "1", "1", held("a", "2026-01-01T00:00:00Z"))], 10)
-    writer.commit([Change(20, KEY, "1", "2", held("b", "2026-01-01T00:00:00Z"))], 20, gap=(11, 20))
-    writer.commit([Change(30, KEY, "1", "3", held("b", "2026-01-01T00:00:09Z"))], 30, gap=(21, 30))
+    writer.commit([Change(20, KEY, "1", "2", held("b", "2026-01-01T00:00:00Z"))], 20, is_gap=True)
+    writer.commit([Change(30, KEY, "1", "3", held("b", "2026-01-01T00:00:09Z"))], 30, is_gap=True)
     found = find_past_holders(Reader(engine), Span(0, 31), HolderQuery())
 
     assert [item.since for item in found.items] == ["2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"]

@@ -7,7 +7,7 @@ stored, and then there is a gap. The cluster is only read. Source: docs/history.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from dra_operator.api.convert import Body
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.names import ENDED_PHASES, LEASE_NAME
 from dra_operator.api.text import seconds_of
-from dra_operator.cluster.discovery import Served, served, server_version
+from dra_operator.cluster.discovery import served, server_version
 from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable, in_thread
 from dra_operator.history.reader import LEFT_OUT, Moment, build_state, expand_sum
@@ -53,6 +53,7 @@ MOST_OF_TIME: Final = 10
 """Asking may take this part of the time."""
 FORGET_SECONDS: Final = 3600
 DISCOVER_SECONDS: Final = 60
+WARN_SECONDS: Final = 60
 GATED: Final = "Gated"
 _HIDDEN: Final = ("ResourceClaim", "Pod")
 _REQUIRED: Final = (*NEEDED, "Pod")
@@ -86,25 +87,25 @@ class Recorder:
         self._epoch = max(round(clocks.wall() * MICRO), (writer.covered or 0) + 2)
         self._begun = clocks.monotonic()
         self._reflectors: dict[str, Reflector] = {}
+        self._tasks: list[asyncio.Task[None]] = []
         self._marks: dict[str, tuple[int, int]] = {}
         self._ticked = self.now
+        self._is_first = True
         self._is_whole = False
         """Whether all was watched and stored since `covered`."""
-        self._is_stale = False
-        """Whether what the writer knows is to be read again, after a transaction that failed."""
-        self._is_first = True
         self._changes: list[Change | WaitChange] = []
         self._unread: dict[str, str] = {}
         self._version = ""
         self._bodies: dict[Key, Body] = {}
         self._residents: dict[Key, tuple[str, str]] = {}
-        self._sums: dict[str, Counter[str]] = {}
+        """Pods without claims: the node and the shape of each."""
+        self._sums = Counter[tuple[str, str]]()
         self._shapes: dict[str, Body] = {}
-        self._changed_sums: set[tuple[str, str]] = set()
-        self._summed_at = self._asked_at = self._forgot_at = self._discovered_at = 0
+        self._due = dict.fromkeys(("sums", "reasons", "kinds", "forget", "warning"), 0)
+        """When what is done from time to time is next."""
         self._unasked = True
+        self._asked_at = 0
         self._ask: asyncio.Task[tuple[WaitingItem, ...] | None] | None = None
-        self._ask_took = 0
 
     @property
     def now(self) -> int:
@@ -117,57 +118,50 @@ class Recorder:
         return self._writer.covered or 0
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Record until that is set. Raises ApiError, ApiUnreachable, LookupError, OtherWriterError at its begin."""
-        found, refusal = await self.connect(), None
-        async with asyncio.TaskGroup() as tasks:
-            watches = self.start(tasks, found)
+        """Record until that is set. Raises ApiError, ApiUnreachable, LookupError at its begin, and OtherWriterError."""
+        await self.start()
+        try:
             while not stopping.is_set():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopping.wait(), TICK_SECONDS)
                 # At the end, what came in the last second.
-                try:
-                    await self.tick()
-                except OtherWriterError as error:
-                    refusal = error
-                    break
-                watches += await self._discover(tasks)
-            for watch in watches:
-                watch.cancel()
-        if refusal is not None:
-            raise refusal
+                await self.tick()
+                if len(self._reflectors) < len(TAKEN) and self._is_due("kinds", DISCOVER_SECONDS):
+                    with suppress(ApiError, ApiUnreachable):
+                        await self._watch()
+        finally:
+            await self.stop()
 
-    async def connect(self) -> dict[str, Served]:
-        """Return the kinds that are served. Raises as `run` does."""
-        found = await served(self._session, {name: KINDS[name] for name in TAKEN})
-        if missing := [name for name in _REQUIRED if name not in found]:
-            raise LookupError(f"the API server does not serve {', '.join(missing)}")
+    async def start(self) -> None:
+        """Watch each kind that is served. Raises as `run` does."""
         self._version = await server_version(self._session)
-        self._discovered_at = self.now
-        return found
-
-    def start(self, tasks: asyncio.TaskGroup, found: Mapping[str, Served]) -> list[asyncio.Task[None]]:
-        """Watch each kind from now on."""
+        await self._watch()
+        if missing := [name for name in _REQUIRED if name not in self._reflectors]:
+            await self.stop()
+            raise LookupError(f"the API server does not serve {', '.join(missing)}")
         self._put(SERVER, "kubernetes", {"version": self._version})
-        return [self._watch(tasks, kind) for kind in found.values()]
 
-    def _watch(self, tasks: asyncio.TaskGroup, kind: Served) -> asyncio.Task[None]:
-        name = kind.kind.kind
-        fields = f"metadata.name={LEASE_NAME}" if name == "Lease" else ""
-        reflector = Reflector(self._session, kind, self.deliver, fields=fields, trims=False)
-        self._reflectors[name] = reflector
-        return tasks.create_task(reflector.run())
+    async def stop(self) -> None:
+        """Watch no more."""
+        for each in self._tasks:
+            each.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _discover(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
-        """Once a minute, look whether kinds are served that were not before."""
-        missing = [name for name in TAKEN if name not in self._reflectors]
-        if not missing or self.now - self._discovered_at < DISCOVER_SECONDS * MICRO:
-            return []
-        self._discovered_at = self.now
-        try:
-            found = await served(self._session, {name: KINDS[name] for name in missing})
-        except (ApiError, ApiUnreachable):
-            return []
-        return [self._watch(tasks, kind) for kind in found.values()]
+    async def _watch(self) -> None:
+        """Watch the kinds that are served and were not before."""
+        missing = {name: KINDS[name] for name in TAKEN if name not in self._reflectors}
+        for name, kind in (await served(self._session, missing)).items():
+            fields = f"metadata.name={LEASE_NAME}" if name == "Lease" else ""
+            reflector = Reflector(self._session, kind, self.deliver, fields=fields, trims=False)
+            self._reflectors[name] = reflector
+            self._tasks.append(asyncio.create_task(reflector.run()))
+
+    def _is_due(self, what: str, seconds: float) -> bool:
+        """Return whether something is to be done now, which then is so again after some seconds."""
+        if self.now < self._due[what]:
+            return False
+        self._due[what] = self.now + round(seconds * MICRO)
+        return True
 
     # --- what comes
 
@@ -176,81 +170,80 @@ class Recorder:
         key, sent = (delta.kind, delta.namespace, delta.name), delta.body
         body, metadata = (None, {}) if sent is None else (trim(sent), sent["metadata"])
         if delta.kind == "Pod":
-            is_resident = sent is not None and not asks_for_devices(sent)
-            self._count(key, body if is_resident else None)
-            if is_resident:
+            self._residents.pop(key, None)
+            if sent is not None and body is not None and not asks_for_devices(sent):
+                self._residents[key] = self._place_of(body)
                 body = None
             elif body is not None and (labels := metadata.get("labels")):
                 body = {**body, "metadata": {**body["metadata"], "labels": labels}}
-        if delta.kind == "Lease" and _is_renewal(self._bodies.get(key), body):
+        before, now = self._bodies.get(key), self.now
+        if delta.kind == "Lease" and _is_renewal(before, body):
             return
-        self._keep_body(key, metadata.get("uid", ""), str(metadata.get("resourceVersion", "")), body)
-
-    def _put(self, kind: str, name: str, spec: Body | None) -> None:
-        """Keep something that is no object of the cluster."""
-        body = None if spec is None else {"kind": kind, "metadata": {"name": name}, "spec": spec}
-        self._changes.append(Change(self.now, (kind, "", name), body=body))
-
-    def _keep_body(self, key: Key, uid: str, version: str, body: Body | None) -> None:
-        now = self.now
         if body is None:
             if self._bodies.pop(key, None) is not None:
                 self._changes.append(Change(now, key))
             return
-        self._changes.append(Change(now, key, uid, version, body))
+        uid = metadata.get("uid", "")
+        self._changes.append(Change(now, key, uid, str(metadata.get("resourceVersion", "")), body))
         self._bodies[key] = body
-        if key[0] in _HIDDEN:
+        if delta.kind in _HIDDEN:
             is_over = not may_wait(body)
             self._unasked |= not is_over
             if is_over or _names_claims(body):
                 reason = None if is_over else ""
                 self._changes.append(WaitChange(now, key, uid, reason, created=_created(body)))
 
-    def _count(self, key: Key, body: Body | None) -> None:
-        """Count a pod without claims among equal ones of its node, or count it no more."""
-        if (before := self._residents.pop(key, None)) is not None:
-            self._sums[before[0]][before[1]] -= 1
-            self._changed_sums.add(before)
-        if body is None:
-            return
+    def _put(self, kind: str, name: str, spec: Body | None) -> None:
+        """Keep something that is no object of the cluster."""
+        body = None if spec is None else {"kind": kind, "metadata": {"name": name}, "spec": spec}
+        self._changes.append(Change(self.now, (kind, "", name), body=body))
+
+    def _place_of(self, body: Body) -> tuple[str, str]:
+        """Return the node of a pod without claims, and by which name its shape is known."""
         metadata = {name: each for name, each in body["metadata"].items() if name not in ("name", "uid")}
         spec = {name: each for name, each in body["spec"].items() if name != "nodeName"}
-        # An operator that is not placed yet is on no node.
-        node, shape = body["spec"].get("nodeName", ""), {**body, "metadata": metadata, "spec": spec}
+        shape = {**body, "metadata": metadata, "spec": spec}
         text = orjson.dumps(shape, default=orjson.Fragment, option=orjson.OPT_SORT_KEYS)
         digest = blake2b(text, digest_size=8).hexdigest()
         self._shapes[digest] = shape
-        self._residents[key] = node, digest
-        self._sums.setdefault(node, Counter())[digest] += 1
-        self._changed_sums.add((node, digest))
+        # An operator that is not placed yet is on no node.
+        return body["spec"].get("nodeName", ""), digest
 
     def _sum_up(self) -> None:
-        shapes = {shape for node, shape in self._changed_sums if self._sums[node][shape]}
-        for shape in sorted(shapes):
+        """Keep how many equal pods without claims nodes have, where that has changed."""
+        before, self._sums = self._sums, Counter(self._residents.values())
+        changed = sorted(
+            place for place in before.keys() | self._sums.keys() if before[place] != self._sums[place]
+        )
+        for shape in dict.fromkeys(shape for _, shape in changed):
             if (POD_SHAPE, "", shape) not in self._writer.open:
                 self._put(POD_SHAPE, shape, self._shapes[shape])
-        for node, shape in sorted(self._changed_sums):
-            number = self._sums[node][shape]
+        for node, shape in changed:
+            number = self._sums[node, shape]
             self._put(POD_SUM, f"{node}/{shape}", {shape: number} if number else None)
-        self._changed_sums.clear()
-        self._summed_at = self.now
 
     # --- once a second
 
     async def tick(self) -> None:
-        """Store what came, if all kinds were watched since the last time; ask why pods wait, if it is time."""
+        """Store what came, if all kinds were watched since the last time; ask why pods wait, if it is time.
+
+        Raises OtherWriterError.
+        """
         now, is_watched = self.now, self._was_watched()
-        self._is_whole &= is_watched and now - self._ticked < STALL_SECONDS * MICRO
+        self._is_whole &= now - self._ticked < STALL_SECONDS * MICRO
         self._ticked = now
-        if not is_watched:
-            # There will be a gap, of which only the end counts.
+        if not self._is_whole:
+            # There is a gap, of which only the end counts.
             self._changes = _newest(self._changes)
+        if not is_watched:
             return
         self._tell_unread()
-        if self._is_first or now - self._summed_at >= SUM_SECONDS * MICRO:
+        if self._is_due("sums", SUM_SECONDS) or self._is_first:
             self._sum_up()
         if self._is_first:
-            self._add_absent()
+            # What the store has and the cluster has no more.
+            gone = self._writer.open.keys() - {change.key for change in self._changes}
+            self._changes += [Change(now, key) for key in gone if key[0] != POD_SHAPE]
         await self._store(now)
         # While a thread stores, the watches go on.
         self._ticked = self.now
@@ -259,73 +252,52 @@ class Recorder:
 
     def _was_watched(self) -> bool:
         """Return whether each kind is watched and in step, and note where lists or failures came in between."""
-        marks = dict[str, tuple[int, int]]()
-        for name, reflector in self._reflectors.items():
-            if reflector.forbidden is not None and name not in _REQUIRED:
-                continue
-            is_new = not self._is_first and name not in self._marks
-            if is_new and not reflector.synced.is_set():
-                # It is served, or may be read, since just now.
-                continue
-            if not reflector.synced.is_set() or reflector.trouble is not None or reflector.halfway:
-                self._is_whole = False
-                return False
-            marks[name] = reflector.counters.lists, reflector.counters.failures
-        # What may not be read any more is none.
-        self._is_whole &= all(self._marks.get(name, mark) == mark for name, mark in marks.items())
-        self._marks = marks
-        return bool(marks)
+        # What may not be read is none; a kind that is served, or may be read, since just now counts when it was listed.
+        watched = {
+            name: each
+            for name, each in self._reflectors.items()
+            if name in _REQUIRED or (each.forbidden is None and (self._is_first or each.synced.is_set()))
+        }
+        found = all(
+            each.synced.is_set() and each.trouble is None and not each.halfway for each in watched.values()
+        )
+        marks = {name: (each.counters.lists, each.counters.failures) for name, each in watched.items()}
+        self._is_whole &= found and all(self._marks.get(name, mark) == mark for name, mark in marks.items())
+        self._marks = marks if found else self._marks
+        return found
 
     def _tell_unread(self) -> None:
         """Keep which kinds may not be read."""
         refused = {name: each.forbidden for name, each in self._reflectors.items()}
         unread = {name: f"not permitted to {why.verb} {why.resource}" for name, why in refused.items() if why}
-        for name in unread.keys() | self._unread.keys():
-            if unread.get(name) != self._unread.get(name):
-                self._put(UNREAD, name, {"why": unread[name]} if name in unread else None)
+        for name, _ in unread.items() ^ self._unread.items():
+            self._put(UNREAD, name, {"why": unread[name]} if name in unread else None)
         self._unread = unread
-
-    def _add_absent(self) -> None:
-        """Add, at the start, what the store has and the cluster has no more."""
-        kept = {change.key for change in self._changes}
-        for key in self._writer.open:
-            if key not in kept and key[0] != POD_SHAPE:
-                self._changes.append(Change(self.now, key))
 
     async def _store(self, now: int) -> None:
         """Store what came, or keep it for the next time. Raises OtherWriterError."""
-        covered, changes = self._writer.covered, self._changes
+        changes, self._changes, is_gap = self._changes, [], not self._is_whole
+        forgets = bool(self._keep) and self._is_due("forget", FORGET_SECONDS)
+
+        def store() -> int:
+            if forgets:
+                self._writer.forget(now - self._keep)
+            return self._writer.commit(changes, now, is_gap=is_gap)
+
         try:
-            if self._is_stale:
-                await in_thread("history", self._writer.reload)
-                self._is_stale, covered = False, self._writer.covered
-            gap = None if self._is_whole or covered is None else (covered + 1, now)
-            changes = changes if gap is None else _newest(changes)
-            self._changes = []
-            await in_thread("history", lambda: self._writer.commit(changes, now, gap))
+            missed = await in_thread("history", store) / MICRO
         except OtherWriterError:
             raise
         except StoreError as error:
             self.failures += 1
-            if not self._is_stale:
+            if self._is_due("warning", WARN_SECONDS):
                 log.warning("history: not stored", why=str(error))
-            self._changes = _newest([*changes, *self._changes])
-            self._is_whole, self._is_stale = False, True
+            self._changes, self._is_whole = [*changes, *self._changes], False
             return
-        if gap is not None:
-            self.missed += (gap[1] - gap[0]) / MICRO
-            if not self._is_first:
-                log.warning("history: gap", seconds=round((gap[1] - gap[0]) / MICRO, 1))
+        self.missed += missed
+        if missed and not self._is_first:
+            log.warning("history: gap", seconds=round(missed, 1))
         self._is_whole, self._is_first = True, False
-        if self._keep and now - self._forgot_at >= FORGET_SECONDS * MICRO:
-            self._forgot_at = now
-            await in_thread("history", lambda: self._forget(now))
-
-    def _forget(self, now: int) -> None:
-        try:
-            self._writer.forget(now - self._keep)
-        except StoreError as error:
-            log.warning("history: nothing taken off", why=str(error))
 
     # --- why pods and claims wait
 
@@ -335,38 +307,38 @@ class Recorder:
             if not self._ask.done():
                 return
             found, self._ask = self._ask.result(), None
-            self._ask_took = now - self._asked_at
-            if found is not None:
-                self._take_reasons(found)
+            self._take_reasons(found)
+            self._due["reasons"] = now + (MOST_OF_TIME - 1) * (now - self._asked_at)
         is_due = self._unasked or now - self._asked_at >= ASK_SECONDS * MICRO
-        if not is_due or now - self._asked_at < MOST_OF_TIME * self._ask_took:
+        if not is_due or now < self._due["reasons"]:
             return
         self._unasked, self._asked_at = False, now
         if not any(may_wait(body) for (kind, _, _), body in self._bodies.items() if kind in _HIDDEN):
             return
         bodies = [*self._bodies.values()]
-        for node, sums in self._sums.items():
-            body = {"metadata": {"name": node}, "spec": dict(sums)}
-            bodies += expand_sum(body, self._shapes)
+        for (node, shape), number in self._sums.items():
+            bodies += expand_sum({"metadata": {"name": node}, "spec": {shape: number}}, self._shapes)
         listed = self._reflectors.keys() - self._unread.keys()
         unread = {**dict.fromkeys(LEFT_OUT, "a record has none"), **self._unread}
         moment = Moment(now, tuple(bodies), unread, self._version)
         self._ask = asyncio.create_task(in_thread("reasons", lambda: _find_reasons(moment, listed)))
 
-    def _take_reasons(self, items: Iterable[WaitingItem]) -> None:
-        now, found = self.now, set[Key]()
-        for item in items:
-            key = item.kind, item.namespace, item.name
-            body = self._bodies.get(key)
-            if body is not None and may_wait(body):
-                found.add(key)
+    def _take_reasons(self, items: Iterable[WaitingItem] | None) -> None:
+        now, found = self.now, {(item.kind, item.namespace, item.name): item for item in items or ()}
+        for key, item in found.items():
+            if (body := self._bodies.get(key)) is not None and may_wait(body):
                 reason = GATED if item.reason == SCHEDULING_GATED else item.reason
                 uid, created = body["metadata"].get("uid", ""), _created(body)
                 self._changes.append(WaitChange(now, key, uid, reason, item.message, created))
         for key, known in self._writer.open.items():
             # A pod uses it by now, which waits itself.
-            if key[0] == "ResourceClaim" and known.wait is not None and key not in found:
-                self._changes.append(WaitChange(now, key, known.uid, None))
+            if (
+                items is not None
+                and key[0] == "ResourceClaim"
+                and known.wait is not None
+                and key not in found
+            ):
+                self._changes.append(WaitChange(now, key, known.row["uid"], None))
 
 
 def _find_reasons(moment: Moment, listed: AbstractSet[str]) -> tuple[WaitingItem, ...] | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Engine, Table, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Engine, Table, and_, bindparam, delete, func, insert, select, update
 
 from dra_operator.api.convert import Body
 from dra_operator.api.names import ENDED_PHASES
@@ -57,74 +57,69 @@ class WaitChange(NamedTuple):
 
 
 @dataclass(slots=True)
-class _OpenObject:
-    id: int
-    uid: str
-    version: str = ""
-    since: int = 0
-    digest: bytes = b""
-    """Of content and own fields; empty for what an earlier process wrote."""
-    wait: tuple[int, str, str] | None = None
-    """Since when it waits, the reason, and its last text."""
+class OpenObject:
+    """The rows of an object, of what it is, and of why it waits, as they are stored or will be."""
+
+    row: dict[str, Any]
+    state: dict[str, Any] = field(default_factory=dict)
+    wait: dict[str, Any] | None = None
     has_waited: bool = False
     """Or had devices: then it does not wait from its creation."""
 
 
-@dataclass(slots=True)
 class _Batch:
-    """What one transaction writes; `rows` are those of states and waits that begin, by object and beginning."""
+    """What one transaction writes: rows by their keys, those that are `new`, and stored ones that changed.
 
-    connection: Connection
-    covered: int
-    gap: tuple[int, int] | None
-    contents: list[dict[str, Any]] = field(default_factory=list)
-    objects: list[dict[str, Any]] = field(default_factory=list)
-    versions: dict[int, str] = field(default_factory=dict)
-    rows: dict[Table, dict[tuple[int, int], dict[str, Any]]] = field(
-        default_factory=lambda: {STATE: {}, WAIT: {}}
-    )
-    ended: dict[Table, list[dict[str, int]]] = field(default_factory=lambda: {STATE: [], WAIT: []})
+    It covers the time from `first` to `last`, in which nobody watched if it is a gap.
+    """
 
-    def begin(self, table: Table, number: int, since: int, **values: Any) -> None:
-        """Begin a state, or a wait, of an object; one of the same beginning is replaced."""
-        self.rows[table][number, since] = {"object": number, "since": since, "until": None, **values}
+    def __init__(self, connection: Connection, first: int, last: int, *, is_gap: bool) -> None:
+        self.connection = connection
+        self.first, self.last, self.is_gap = first, last, is_gap
+        tables = CONTENT, OBJECT, STATE, WAIT
+        self._new, self._changed = ({table: dict[Any, dict[str, Any]]() for table in tables} for _ in "ab")
 
-    def end(self, table: Table, number: int, since: int, at: int) -> None:
+    def begin(self, table: Table, **row: Any) -> dict[str, Any]:
+        """Return a new row; one of the same key takes its place."""
+        self._new[table][_key_of(table, row)] = row
+        return row
+
+    def change(self, table: Table, row: dict[str, Any]) -> None:
+        """Write a row again, of which something has changed."""
+        if (key := _key_of(table, row)) not in self._new[table]:
+            self._changed[table][key] = row
+
+    def end(self, table: Table, row: dict[str, Any], at: int) -> None:
         """End a state, or a wait; one that ends as it begins was none."""
-        if (row := self.rows[table].get((number, since))) is None:
-            self.ended[table].append({"number": number, "start": since, "end": at})
-        elif at <= since:
-            del self.rows[table][number, since]
+        row["until"] = at
+        if at > row["since"]:
+            self.change(table, row)
         else:
-            row["until"] = at
+            del self._new[table][_key_of(table, row)]
 
-    def end_wait(self, known: _OpenObject, at: int) -> None:
+    def end_wait(self, known: OpenObject, at: int) -> None:
         """End the wait of an object, if it waits."""
         if known.wait is not None:
-            self.end(WAIT, known.id, known.wait[0], at)
+            self.end(WAIT, known.wait, at)
             known.wait = None
 
     def write(self) -> None:
         """Write it."""
-        run = self.connection.execute
-        for table, new in ((CONTENT, self.contents), (OBJECT, self.objects)):
-            if new:
-                run(insert(table), new)
-        if self.versions:
-            seen = update(OBJECT).where(OBJECT.c.id == bindparam("number")).values(version=bindparam("seen"))
-            run(seen, [{"number": number, "seen": version} for number, version in self.versions.items()])
-        for table, rows in self.rows.items():
-            is_row = (table.c.object == bindparam("number")) & (table.c.since == bindparam("start"))
-            if self.ended[table]:
-                run(update(table).where(is_row).values(until=bindparam("end")), self.ended[table])
-            if rows and table is WAIT:
-                # Those of which reason or text are known by now.
-                run(
-                    delete(table).where(is_row),
-                    [{"number": number, "start": since} for number, since in rows],
-                )
+        for table, rows in self._new.items():
             if rows:
-                run(insert(table), [*rows.values()])
+                self.connection.execute(insert(table), [*rows.values()])
+        for table, rows in self._changed.items():
+            if rows:
+                is_row = and_(*[column == bindparam(f"_{column.name}") for column in table.primary_key])
+                keys = {column.name: f"_{column.name}" for column in table.primary_key}
+                values = [{keys.get(name, name): row[name] for name in row} for row in rows.values()]
+                self.connection.execute(update(table).where(is_row), values)
+        if self.is_gap and self.last > self.first:
+            self.connection.execute(insert(GAP).values(since=self.first, until=self.last))
+
+
+def _key_of(table: Table, row: dict[str, Any]) -> Any:
+    return (row["object"], row["since"]) if table in (STATE, WAIT) else row["id"]
 
 
 class Writer:
@@ -133,16 +128,13 @@ class Writer:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.covered: int | None = None
-        self.open: dict[Key, _OpenObject] = {}
+        self.open: dict[Key, OpenObject] = {}
         self._contents: dict[bytes, int] = {}
-        self.reload()
-
-    def reload(self) -> None:
-        """Read the last state that is stored, as after a commit that failed. Raises StoreError."""
-        with transaction(self._engine) as connection:
+        with transaction(engine) as connection:
             self._read(connection)
 
     def _read(self, connection: Connection) -> None:
+        """Read the last state that is stored."""
         covered = connection.scalar(select(META.c.value).where(META.c.key == "covered"))
         self.covered = None if covered is None else int(covered)
         self._next = {
@@ -150,103 +142,102 @@ class Writer:
         }
         self._contents.clear()
         self.open.clear()
-        found = select(OBJECT, STATE.c.since, STATE.c.flags).join(STATE, STATE.c.object == OBJECT.c.id)
-        by_id = {}
-        for row in connection.execute(found.where(STATE.c.until.is_(None))):
-            known = _OpenObject(row.id, row.uid, row.version, row.since, has_waited=bool(row.flags & HOLDS))
-            by_id[row.id] = self.open[row.kind, row.namespace, row.name] = known
-        for row in connection.execute(select(WAIT.c.object, WAIT.c.since, WAIT.c.until, WAIT.c.reason)):
-            if (waiting := by_id.get(row.object)) is not None:
-                waiting.has_waited = True
-                if row.until is None:
-                    waiting.wait = row.since, row.reason, ""
+        is_open = STATE.c.until.is_(None)
+        found = connection.execute(select(STATE).where(is_open)).mappings()
+        states = {row["object"]: dict(row) for row in found}
+        numbers, by_id = select(STATE.c.object).where(is_open), dict[int, OpenObject]()
+        for row in connection.execute(select(OBJECT).where(OBJECT.c.id.in_(numbers))).mappings():
+            state = states[row["id"]]
+            known = OpenObject(dict(row), state, has_waited=bool(state["flags"] & HOLDS))
+            by_id[row["id"]] = self.open[row["kind"], row["namespace"], row["name"]] = known
+        for row in connection.execute(select(WAIT).where(WAIT.c.object.in_(numbers))).mappings():
+            known = by_id[row["object"]]
+            known.has_waited = True
+            if row["until"] is None:
+                known.wait = dict(row)
+        self._is_stale = False
 
-    def commit(
-        self, changes: Iterable[Change | WaitChange], covered: int, gap: tuple[int, int] | None = None
-    ) -> None:
-        """Store changes in their order, and that the record is complete up to a time but for a gap, if there was one.
+    def commit(self, changes: Iterable[Change | WaitChange], covered: int, *, is_gap: bool = False) -> int:
+        """Store changes in their order, and up to when the record is complete; return for how long it is not.
 
-        Raises StoreError if they could not be stored; then nothing of them is, and `reload` must be called.
+        With `is_gap` nobody watched since what was covered before. Raises StoreError if nothing of it could be stored.
         """
         if len(self._contents) >= _MOST_CONTENTS:
             self._contents.clear()
         with transaction(self._engine) as connection:
-            batch = _Batch(connection, covered, gap)
+            if self._is_stale:
+                self._read(connection)
+            # What is known is ahead of the store if this fails.
+            self._is_stale = True
+            before = self.covered
+            first, is_gap = (0, False) if before is None else (before + 1, is_gap)
+            batch = _Batch(connection, first, covered, is_gap=is_gap)
             for change in changes:
+                at = covered if is_gap else max(min(change.at, covered), first)
                 if isinstance(change, Change):
-                    self._apply(batch, change)
+                    self._apply(batch, change, at)
                 else:
-                    self._apply_wait(batch, change)
+                    self._apply_wait(batch, change, at)
             batch.write()
-            if gap is not None and gap[1] > gap[0]:
-                connection.execute(insert(GAP).values(since=gap[0], until=gap[1]))
-            if self.covered is None:
+            if before is None:
                 both = [{"key": key, "value": str(covered)} for key in ("begin", "covered")]
                 connection.execute(insert(META), both)
             else:
-                is_ours = (META.c.key == "covered") & (META.c.value == str(self.covered))
+                is_ours = (META.c.key == "covered") & (META.c.value == str(before))
                 if connection.execute(update(META).where(is_ours).values(value=str(covered))).rowcount != 1:
                     raise OtherWriterError("another process writes to the store: end one of them")
-        self.covered = covered
+        self.covered, self._is_stale = covered, False
+        return covered - first if is_gap else 0
 
-    def _apply(self, batch: _Batch, change: Change) -> None:
-        known, at = self.open.get(change.key), self._time_of(batch, change)
-        end = at if batch.gap is None else batch.gap[0]
-        is_found = batch.gap is not None or self.covered is None
-        is_same = known is not None and known.uid == change.uid
-        if known is not None and (change.body is None or not is_same):
-            batch.end(STATE, known.id, known.since, end)
+    def _apply(self, batch: _Batch, change: Change, at: int) -> None:
+        known, end = self.open.get(change.key), batch.first if batch.is_gap else at
+        if known is not None and (change.body is None or known.row["uid"] != change.uid):
+            batch.end(STATE, known.state, end)
             batch.end_wait(known, end)
             del self.open[change.key]
-        if change.body is None:
-            return
-        if known is not None and is_same and change.version and known.version == change.version:
+            known = None
+        if change.body is None or (known and change.version and known.row["version"] == change.version):
             return
         content, own = (pack(each) for each in split(change.body))
-        digest, flags = digest_of(content + own), _flags_of(change.body)
-        if known is None or not is_same:
-            known = self.open[change.key] = _OpenObject(self._take_id(OBJECT), change.uid)
-            names = dict(zip(("kind", "namespace", "name"), change.key, strict=True))
-            batch.objects.append({"id": known.id, **names, "uid": change.uid, "version": change.version})
+        place, is_found = self._find_content(batch, content), batch.is_gap or not batch.first
+        if known is None:
+            kind, namespace, name = change.key
+            names = {"kind": kind, "namespace": namespace, "name": name, "uid": change.uid}
+            row = batch.begin(OBJECT, id=self._take_id(OBJECT), **names, version=change.version)
+            known = self.open[change.key] = OpenObject(row)
         else:
-            known.version = batch.versions[known.id] = change.version
-            if known.digest == digest and not is_found:
+            known.row["version"] = change.version
+            batch.change(OBJECT, known.row)
+            if (known.state["content"], known.state["own"]) == (place, own) and not is_found:
                 return
-            batch.end(STATE, known.id, known.since, end)
-            if batch.gap is not None:
+            batch.end(STATE, known.state, end)
+            if batch.is_gap:
                 batch.end_wait(known, end)
-        known.version, known.since, known.digest = change.version, at, digest
+        flags = _flags_of(change.body)
         known.has_waited |= bool(flags & HOLDS)
-        place = self._find_content(batch, content)
-        batch.begin(STATE, known.id, at, content=place, own=own, flags=FOUND * is_found | flags)
+        told = {"content": place, "own": own, "flags": FOUND * is_found | flags}
+        known.state = batch.begin(STATE, object=known.row["id"], since=at, until=None, **told)
 
-    def _time_of(self, batch: _Batch, change: Change | WaitChange) -> int:
-        """Return when a change counts: within what is covered now and was not before, and at the end of a gap."""
-        if batch.gap is not None:
-            return batch.gap[1]
-        return max(min(change.at, batch.covered), (self.covered or -1) + 1)
-
-    def _apply_wait(self, batch: _Batch, change: WaitChange) -> None:
+    def _apply_wait(self, batch: _Batch, change: WaitChange, at: int) -> None:
         known, reason = self.open.get(change.key), change.reason
-        if known is None or known.uid != change.uid:
+        if known is None or known.row["uid"] != change.uid:
             return
-        at = self._time_of(batch, change)
-        if known.wait is not None:
-            since, before, message = known.wait
-            if reason in ("", before) and change.message in ("", message):
+        message = self._find_content(batch, pack(change.message))
+        if (wait := known.wait) is not None:
+            if reason in ("", wait["reason"]) and (not change.message or message == wait["message"]):
                 return
-            if reason is not None and before in ("", reason):
+            if reason is not None and wait["reason"] in ("", reason):
                 # The first reason that is found holds from the beginning, and the last text of one is kept.
-                at = since
-            else:
-                batch.end_wait(known, at)
+                wait |= {"reason": reason, "message": message}
+                batch.change(WAIT, wait)
+                return
+            batch.end_wait(known, at)
         elif not known.has_waited:
             at = min(change.created or at, at)
-        if reason is None:
-            return
-        text = self._find_content(batch, pack(change.message))
-        known.wait, known.has_waited = (at, reason, change.message), True
-        batch.begin(WAIT, known.id, at, reason=reason, message=text)
+        if reason is not None:
+            told = {"reason": reason, "message": message}
+            known.wait = batch.begin(WAIT, object=known.row["id"], since=at, until=None, **told)
+            known.has_waited = True
 
     def _take_id(self, table: Table) -> int:
         self._next[table] += 1
@@ -258,7 +249,7 @@ class Writer:
             known = batch.connection.scalar(select(CONTENT.c.id).where(CONTENT.c.digest == digest))
             if known is None:
                 known = self._take_id(CONTENT)
-                batch.contents.append({"id": known, "digest": digest, "body": data})
+                batch.begin(CONTENT, id=known, digest=digest, body=data)
             self._contents[digest] = known
         return known
 
