@@ -178,6 +178,23 @@ def test_workloads_and_quotas_of_the_cluster(dra, workloads, line, code, words):
     assert [word for word in words if word not in done.stdout + done.stderr] == []
 
 
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("who pool/node-3", 1),
+        ("explain claim/train-0 -n team-a", 0),
+        ("impact node/node-3", 0),
+        ("audit --sort TwoHolders", 0),
+        ("top --context nowhere", 2),
+    ],
+)
+def test_exit_codes_of_an_administrator(dra, line, code):
+    """0 is yes, 1 is no, 2 is that it cannot be said."""
+    done = dra(line)
+
+    assert done.returncode == code, done.stdout + done.stderr
+
+
 def test_names_are_completed(plane, dra):
     """Completion asks `kubectl_complete-dra`, which knows the objects of the cluster."""
     environment = {

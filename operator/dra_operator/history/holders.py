@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dra_operator.api.text import seconds_of
 from dra_operator.api.types import ResourceClaim
 from dra_operator.history.reader import Reader, Span, StateRow, time_text
-from dra_operator.history.schema import MICRO
+from dra_operator.history.schema import HOLDS, MICRO
 from dra_operator.questions.claims import device_path, is_pod, node_of_claim, results_of
 from dra_operator.questions.contents import gather_stored
 from dra_operator.questions.device_table import HolderQuery
@@ -58,8 +58,8 @@ def find_past_holders(reader: Reader, span: Span, query: HolderQuery) -> PastHol
     found: dict[tuple[str, str], list[list[_State]]] = defaultdict(list)
     """By device and claim, each time that it had it, with its states then."""
     ends = {gap.until: gap.since for gap in reader.gaps}
-    for row in reader.read_states(span, "ResourceClaim"):
-        if query.namespace not in ("", row.namespace) or "allocation" not in (row.body.get("status") or {}):
+    for row in reader.read_states(span, "ResourceClaim", flags=HOLDS):
+        if query.namespace not in ("", row.namespace):
             continue
         (record,) = gather_stored([row.body]).records.values()
         claim: ResourceClaim = record.obj

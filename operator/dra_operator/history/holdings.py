@@ -7,13 +7,13 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, NamedTuple, TypeVar
 
 from dra_operator.api.convert import Body
 from dra_operator.api.names import GROUP, RESERVATION_RESOURCE
 from dra_operator.api.quantity import parse_quantity
-from dra_operator.history.reader import Reader, Span
-from dra_operator.history.schema import HOLDS, OBJECT, RUNS, STATE, unpack
+from dra_operator.history.reader import Reader, Span, StateRow
+from dra_operator.history.schema import HOLDS, RUNS
 from dra_operator.inventory import PoolKey
 
 _POD_GROUPS: Final = "scheduling.k8s.io"
@@ -58,60 +58,64 @@ def find_idle(claims: Iterable[HoldingClaim], since: int, until: int) -> int:
     return found
 
 
-_NO_AMOUNTS: Final[Mapping[str, int]] = {}
-
-
 def read_holdings(reader: Reader, span: Span) -> dict[PoolKey, dict[str, list[Holding]]]:
     """Return what claims held in a span, by pool and device, in the order of their beginning. Raises StoreError."""
-    runs, contents = _PodRuns(reader, span), reader.read_contents(span, "ResourceClaim")
-    known: dict[int, Mapping[str, str]] = {}
+    runs, classes = _PodRuns(reader, span), dict[int, Mapping[str, str]]()
+    claims: dict[str, tuple[HoldingClaim, int, list[_Device], list[Holding]]] = {}
+    """By uid, with what each had last, and until when."""
     found: dict[PoolKey, dict[str, list[Holding]]] = defaultdict(lambda: defaultdict(list))
-    columns = STATE.c.object, STATE.c.since, STATE.c.until, STATE.c.content, STATE.c.own
-    names = OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid
-    query = reader.select(STATE, span, *columns, *names).where(OBJECT.c.kind == "ResourceClaim")
-    query = query.where(STATE.c.flags.bitwise_and(HOLDS) != 0).order_by(STATE.c.object, STATE.c.since)
-    before: tuple[int, int | None, Any] = (0, 0, None)
-    claim, held = HoldingClaim("", "", ""), list[Holding]()
-    for number, since, until, content, own, namespace, name, uid in reader.rows(query):
-        body, end = unpack(own), reader.span.until if until is None else until
-        status = body["status"]
-        results = status["allocation"].get("devices", {}).get("results") or ()
-        if number != before[0]:
-            owners = body["metadata"].get("ownerReferences") or ()
-            pod = next((each["uid"] for each in owners if each.get("kind") == "Pod"), "")
-            claim = HoldingClaim(namespace, name, uid, pod)
-        begin, end = max(since, span.since), min(end, span.until)
+    for row in reader.read_states(span, "ResourceClaim", flags=HOLDS):
+        begin, end = max(row.since, span.since), min(row.until, span.until)
         if begin >= end:
             continue
-        if (number, since, results) == before:
+        # What is the same in copies is one object.
+        if (named := classes.get(id(row.content))) is None:
+            named = classes[id(row.content)] = _classes_of(row.content)
+        metadata, status = row.body["metadata"], row.body["status"]
+        results = status["allocation"].get("devices", {}).get("results") or ()
+        devices = [_Device.read(each, named) for each in results if not each.get("adminAccess")]
+        if (known := claims.get(row.uid)) is None:
+            pods = [
+                each["uid"] for each in metadata.get("ownerReferences") or () if each.get("kind") == "Pod"
+            ]
+            known = HoldingClaim(row.namespace, row.name, row.uid, pods[0] if pods else ""), 0, [], []
+        claim, until, before, held = known
+        if (until, before) == (row.since, devices):
             # Something else of it has changed.
-            for each in held:
-                each.until = end
+            for holding in held:
+                holding.until = end
         else:
-            if (classes := known.get(content)) is None:
-                classes = known[content] = _classes_of(contents[content])
-            held = []
-            for result in results:
-                if result.get("adminAccess"):
-                    continue
-                holding = _build_holding(result, claim, begin, end, classes)
-                held.append(holding)
-                found[result["driver"], result["pool"]][holding.device].append(holding)
+            held = [Holding(begin, end, claim, *each[1:]) for each in devices]
+            for device, holding in zip(devices, held, strict=True):
+                found[device.pool][device.name].append(holding)
+        claims[row.uid] = claim, row.until, devices, held
         runs.add(claim, status.get("reservedFor") or (), Span(begin, end))
-        before = number, until, results
-    for devices in found.values():
-        for holdings in devices.values():
-            holdings.sort(key=lambda each: each.since)
     return found
 
 
-def _build_holding(
-    result: Body, claim: HoldingClaim, since: int, until: int, classes: Mapping[str, str]
-) -> Holding:
-    share, consumed = result.get("shareID"), result.get("consumedCapacity")
-    amounts = {name: parse_quantity(str(each)).nano for name, each in consumed.items()} if consumed else None
-    device_class = classes.get(result["request"], "")
-    return Holding(since, until, claim, result["device"], device_class, bool(share), amounts or _NO_AMOUNTS)
+class _Device(NamedTuple):
+    """A device of an allocation."""
+
+    pool: PoolKey
+    name: str
+    device_class: str
+    is_share: bool
+    consumed: Mapping[str, int]
+
+    @classmethod
+    def read(cls, result: Body, classes: Mapping[str, str]) -> "_Device":
+        """Return that of a result; `classes` are those of the requests."""
+        consumed = (result.get("consumedCapacity") or {}).items()
+        return cls(
+            (result["driver"], result["pool"]),
+            result["device"],
+            classes.get(result["request"], ""),
+            bool(result.get("shareID")),
+            {name: parse_quantity(str(each)).nano for name, each in consumed} or _NO_AMOUNTS,
+        )
+
+
+_NO_AMOUNTS: Final[Mapping[str, int]] = {}
 
 
 def _classes_of(content: Body) -> dict[str, str]:
@@ -136,18 +140,11 @@ class _PodRuns:
     def __init__(self, reader: Reader, span: Span) -> None:
         self._of_pod: dict[str, list[Span]] = defaultdict(list)
         self._of_group: dict[tuple[str, str], list[Span]] = defaultdict(list)
-        columns = STATE.c.since, STATE.c.until, STATE.c.content, OBJECT.c.uid, OBJECT.c.namespace
-        query = reader.select(STATE, span, *columns).where(OBJECT.c.kind == "Pod")
-        query = query.where(STATE.c.flags.bitwise_and(RUNS) != 0).order_by(STATE.c.since)
-        groups = {
-            number: ((content.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName")
-            for number, content in reader.read_contents(span, "Pod").items()
-        }
-        for since, until, content, uid, namespace in reader.rows(query):
-            run = Span(since, reader.span.until if until is None else until)
-            self._of_pod[uid].append(run)
-            if (group := groups[content]) is not None:
-                self._of_group[namespace, group].append(run)
+        for row in reader.read_states(span, "Pod", flags=RUNS):
+            run = Span(row.since, row.until)
+            self._of_pod[row.uid].append(run)
+            if group := ((row.content.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName"):
+                self._of_group[row.namespace, group].append(run)
 
     def add(self, claim: HoldingClaim, entries: Iterable[Body], span: Span) -> None:
         """Add when the consumers ran that a claim is reserved for in a span."""
@@ -180,21 +177,22 @@ def _add_run(runs: list[Span], since: int, until: int) -> None:
     runs.insert(at, Span(since, until))
 
 
-def intervals(
-    holdings: Iterable[Holding], since: int, until: int
-) -> Iterator[tuple[int, int, list[Holding]]]:
-    """Yield the parts of a span in which the same holdings are there, with these."""
-    edges = [(max(each.since, since), True, each) for each in holdings]
+_Lasting = TypeVar("_Lasting", Holding, StateRow)
+
+
+def intervals(items: Iterable[_Lasting], since: int, until: int) -> Iterator[tuple[int, int, list[_Lasting]]]:
+    """Yield the parts of a span in which the same things are there, with these."""
+    edges = [(max(each.since, since), True, each) for each in items]
     edges += [(each.until, False, each) for _, _, each in edges if each.until < until]
     edges.sort(key=lambda edge: edge[:2])
-    here: dict[Holding, None] = {}
-    for at, begins, holding in edges:
+    here: dict[_Lasting, None] = {}
+    for at, begins, item in edges:
         if at > since:
-            yield since, at, [*here]
+            yield since, at, list(here)
             since = at
         if begins:
-            here[holding] = None
+            here[item] = None
         else:
-            here.pop(holding, None)
+            here.pop(item, None)
     if until > since:
-        yield since, until, [*here]
+        yield since, until, list(here)

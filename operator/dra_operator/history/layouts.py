@@ -5,11 +5,10 @@ Source: docs/history.md.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from hashlib import blake2b
-from itertools import groupby
 from typing import Final, NamedTuple
 
 import orjson
@@ -17,8 +16,9 @@ import orjson
 from dra_operator.api.convert import Body
 from dra_operator.api.core import NodeSelector
 from dra_operator.api.node_selector import NodeSelectorError, matches
+from dra_operator.history.holdings import intervals
 from dra_operator.history.reader import Moment, Span, StateRow, build_state
-from dra_operator.history.timeline import History, read_events
+from dra_operator.history.timeline import History, pool_of, read_object
 from dra_operator.inventory import PoolKey, Slice
 from dra_operator.inventory.nodes import read_node
 from dra_operator.inventory.pool import CounterLayout
@@ -26,6 +26,7 @@ from dra_operator.ledger.availability import CounterState
 from dra_operator.questions.contents import gather_stored
 from dra_operator.questions.device_table import DeviceRow, DeviceState, DeviceTable, without_counters
 
+_KINDS: Final = ("ResourceSlice", "Node", "DeviceTaintRule")
 _ANY: Final = "any"
 """Stands for pool and node where pools are alike."""
 _ORDER: Final = (DeviceState.FREE, DeviceState.TAINTED, DeviceState.BLOCKED)
@@ -109,131 +110,105 @@ class LaidSpan(NamedTuple):
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Slice:
-    """A slice as it is stored: `node` is the one that it is for.
-
-    If it is for others, `places` are names of nodes, selectors, and None for all.
-    """
-
-    name: str
-    pool: PoolKey
-    generation: int
-    node: str
-    body: Body
-    places: tuple[NodeSelector | str | None, ...]
-
-
 class Layouts:
-    """Goes through what was published in a span; counters are compared by `by_amount`. Raises StoreError."""
+    """What was published in a span; counters are compared by `by_amount`."""
 
     def __init__(self, reader: History, span: Span, by_amount: str) -> None:
         self._reader = reader
         self._span = span
         self._by_amount = by_amount
-        self._slices: dict[PoolKey, dict[str, _Slice]] = defaultdict(dict)
-        self._of_node: dict[str, set[PoolKey]] = defaultdict(set)
-        """Pools with a slice for a node; that of no name: for others than one."""
-        self._nodes: dict[str, Mapping[str, str]] = {}
-        """The labels of those that can be used."""
-        self._rules: dict[str, Body] = {}
+        self._nodes: dict[str, list[StateRow]] = defaultdict(list)
+        """Those that can be used."""
+        self._places: dict[StateRow, tuple[NodeSelector | str | None, ...]] = {}
+        """Where slices are for that name no node: names of nodes, selectors, and None for all."""
         self._layouts: dict[object, Layout | None] = {}
-        self._causes: dict[bytes, str | None] = {}
-        self._matches: dict[tuple[object, str], bool] = {}
+        self._usable: dict[bytes, bool] = {}
+        self._matches: dict[tuple[NodeSelector, StateRow], bool] = {}
 
     def read(self) -> dict[PoolKey, list[LaidSpan]]:
-        """Return what each pool published, in order; where nothing was there is no span."""
-        found: dict[PoolKey, list[LaidSpan]] = defaultdict(list)
-        current: dict[PoolKey, tuple[int, Layout, str]] = {}
-        events = read_events(self._reader, self._span, "ResourceSlice", "Node", "DeviceTaintRule")
-        for at, happened in groupby(events, key=lambda event: event[0]):
-            for key in self._apply([(begins, row) for _, row, begins in happened]):
-                after = self._find(key)
-                before = current.get(key)
-                if before is not None and after == before[1:]:
-                    continue
-                if before is not None and before[0] < at:
-                    found[key].append(LaidSpan(before[0], at, *before[1:]))
-                current.pop(key, None)
-                if after is not None:
-                    current[key] = at, *after
-        for key, (since, layout, node) in current.items():
-            found[key].append(LaidSpan(since, self._span.until, layout, node))
-        return found
-
-    def _apply(self, rows: list[tuple[bool, StateRow]]) -> set[PoolKey]:
-        """Take in what begins and ends at a time; return the pools for which that may matter."""
-        dirty = set[PoolKey]()
-        nodes = {row.name: self._nodes.get(row.name) for _, row in rows if row.kind == "Node"}
-        for begins, row in rows:
+        """Return what each pool published, in order; where nothing was there is no span. Raises StoreError."""
+        pools, rules = defaultdict[PoolKey, list[StateRow]](list), list[StateRow]()
+        for row in self._reader.read_states(self._span, *_KINDS):
             match row.kind:
                 case "ResourceSlice":
-                    item = _read_slice(row)
-                    dirty.add(item.pool)
-                    if begins:
-                        self._slices[item.pool][row.name] = item
-                        self._of_node[item.node].add(item.pool)
-                    else:
-                        self._slices[item.pool].pop(row.name, None)
+                    pools[pool_of(row.body)].append(row)
+                    if not row.body["spec"].get("nodeName"):
+                        self._places[row] = _read_places(row.body)
                 case "Node":
-                    self._nodes.pop(row.name, None)
-                    if begins and self._find_cause(row.body) is None:
-                        self._nodes[row.name] = row.body["metadata"].get("labels") or {}
+                    self._add_node(row)
                 case _:
-                    dirty |= self._slices.keys()
-                    self._rules.pop(row.name, None)
-                    if begins:
-                        self._rules[row.name] = row.body
-        changed = {name for name, labels in nodes.items() if self._nodes.get(name) != labels}
-        if changed:
-            self._matches = {key: each for key, each in self._matches.items() if key[1] not in changed}
-            dirty |= {key for name in (*changed, "") for key in self._of_node[name]}
-        return dirty
+                    rules.append(row)
+        return {key: [*self._read_pool(key, slices, rules)] for key, slices in pools.items()}
 
-    def _find_cause(self, body: Body) -> str | None:
-        """Return why a node cannot be used, which is asked once for alike nodes."""
-        metadata, status = body["metadata"], body.get("status") or {}
-        told = metadata.get("deletionTimestamp"), body.get("spec"), status.get("conditions")
-        if (key := orjson.dumps(told)) not in self._causes:
-            (record,) = gather_stored([body]).records.values()
-            self._causes[key] = read_node(record.obj).unusable
-        return self._causes[key]
+    def _add_node(self, row: StateRow) -> None:
+        """Add a node, if it can be used, which is asked once for alike nodes."""
+        metadata, status = row.body["metadata"], row.body.get("status") or {}
+        told = metadata.get("deletionTimestamp"), row.body.get("spec"), status.get("conditions")
+        if (key := orjson.dumps(told)) not in self._usable:
+            self._usable[key] = read_node(read_object(row.body)).unusable is None
+        if not self._usable[key]:
+            return
+        nodes = self._nodes[row.name]
+        if nodes and nodes[-1].until == row.since and _labels_of(nodes[-1]) == _labels_of(row):
+            nodes[-1].until = row.until
+        else:
+            nodes.append(row)
 
-    def _find(self, key: PoolKey) -> tuple[Layout, str] | None:
-        """Return what a pool publishes now, and the node of it."""
-        slices = [*self._slices[key].values()]
-        newest = max((each.generation for each in slices), default=0)
-        slices = sorted((each for each in slices if each.generation == newest), key=lambda each: each.name)
-        names = {each.node for each in slices}
-        node = names.pop() if len(names) == 1 and not any(each.places for each in slices) else ""
-        is_alike = bool(node) and not self._rules
+    def _read_pool(
+        self, key: PoolKey, slices: Sequence[StateRow], rules: Sequence[StateRow]
+    ) -> Iterator[LaidSpan]:
+        names = {_node_of(each) for each in slices}
+        nodes = [node for name in (self._nodes if "" in names else names) for node in self._nodes[name]]
+        last: LaidSpan | None = None
+        for since, until, here in intervals([*slices, *rules, *nodes], *self._span):
+            found = self._find(key, here)
+            if last is not None and last[2:] == found:
+                last = last._replace(until=until)
+                continue
+            if last is not None:
+                yield last
+            last = None if found is None else LaidSpan(since, until, *found)
+        if last is not None:
+            yield last
+
+    def _find(self, key: PoolKey, here: Iterable[StateRow]) -> tuple[Layout, str] | None:
+        """Return what a pool publishes while slices, nodes and rules are there, and the node of it."""
+        by_kind: dict[str, list[StateRow]] = {kind: [] for kind in _KINDS}
+        for row in here:
+            by_kind[row.kind].append(row)
+        slices, nodes, rules = by_kind.values()
+        newest = max((_generation_of(each) for each in slices), default=0)
+        slices = [each for each in slices if _generation_of(each) == newest]
+        slices.sort(key=lambda each: each.name)
+        names, usable = {_node_of(each) for each in slices}, {each.name: each for each in nodes}
+        node = names.pop() if len(names) == 1 else ""
+        is_alike = bool(node) and not rules
         bodies = [_form(each, index) if is_alike else each.body for index, each in enumerate(slices)]
-        nodes = [name for name in {*self._reach(slices), *names} if name in self._nodes]
-        nodes = [node] if node and node in self._nodes else sorted(nodes)
-        text = orjson.dumps([key[0], "" if is_alike else key[1], bodies, *self._rules.values()])
-        place = blake2b(text, digest_size=16).digest(), tuple([_ANY] * bool(nodes) if is_alike else nodes)
+        chosen = sorted(({node} if node else {*self._reach(slices, usable), *names}) & usable.keys())
+        told = [each.body for each in rules]
+        text = orjson.dumps([key[0], "" if is_alike else key[1], bodies, *told])
+        place = blake2b(text, digest_size=16).digest(), tuple([_ANY] * len(chosen) if is_alike else chosen)
         if place not in self._layouts:
-            labelled = [(_ANY if is_alike else name, self._nodes[name]) for name in nodes]
-            self._layouts[place] = self._build(bodies, labelled)
+            labelled = [(_ANY if is_alike else name, _labels_of(usable[name])) for name in chosen]
+            self._layouts[place] = self._build([*bodies, *told], labelled)
         layout = self._layouts[place]
         return None if layout is None else (layout, node)
 
-    def _reach(self, slices: Iterable[_Slice]) -> Iterator[str]:
+    def _reach(self, slices: Iterable[StateRow], usable: Mapping[str, StateRow]) -> Iterator[str]:
         """Yield a node that can be used for each place that slices are for, if there is one."""
-        for place in {place for each in slices for place in each.places}:
+        for place in {place for each in slices for place in self._places.get(each, ())}:
             if place is None or isinstance(place, str):
-                yield place or next(iter(self._nodes), "")
+                yield place or next(iter(usable), "")
             else:
-                yield next((name for name in self._nodes if self._is_selected(place, name)), "")
+                yield next((node.name for node in usable.values() if self._is_selected(place, node)), "")
 
-    def _is_selected(self, selector: NodeSelector, name: str) -> bool:
-        if (selector, name) not in self._matches:
+    def _is_selected(self, selector: NodeSelector, node: StateRow) -> bool:
+        if (selector, node) not in self._matches:
             try:
-                found = matches(selector, name, self._nodes[name])
+                self._matches[selector, node] = matches(selector, node.name, _labels_of(node))
             except NodeSelectorError:
-                found = False
-            self._matches[selector, name] = found
-        return self._matches[selector, name]
+                self._matches[selector, node] = False
+        return self._matches[selector, node]
 
     def _build(self, bodies: Iterable[Body], nodes: Iterable[tuple[str, Mapping[str, str]]]) -> Layout | None:
         """Return the layout of a pool, as `top` has it while nothing is held; None if it publishes nothing."""
@@ -241,7 +216,7 @@ class Layouts:
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
             for name, labels in nodes
         ]
-        state = build_state(Moment(self._span.until, (*bodies, *told, *self._rules.values()), {}, ""))
+        state = build_state(Moment(self._span.until, (*bodies, *told), {}, ""))
         rows = DeviceTable(state).rows
         if not rows:
             return None
@@ -293,17 +268,25 @@ def _totals(slices: Iterable[Slice]) -> dict[tuple[str, str], int]:
     return found
 
 
-def _read_slice(row: StateRow) -> _Slice:
-    spec, places = row.body["spec"], tuple[NodeSelector | str | None, ...]()
-    pool, node = spec["pool"], spec.get("nodeName") or ""
-    if not node and (record := next(iter(gather_stored([row.body]).records.values()), None)) is not None:
-        each = record.obj.spec
-        items = each.devices if each.per_device_node_selection else (each,)
-        places = tuple([item.node_name or item.node_selector for item in items])
-    return _Slice(row.name, (spec["driver"], pool["name"]), pool.get("generation", 0), node, row.body, places)
+def _labels_of(node: StateRow) -> Mapping[str, str]:
+    return node.body["metadata"].get("labels") or {}
 
 
-def _form(item: _Slice, index: int) -> Body:
+def _node_of(item: StateRow) -> str:
+    return item.body["spec"].get("nodeName") or ""
+
+
+def _generation_of(item: StateRow) -> int:
+    return int(item.body["spec"]["pool"].get("generation", 0))
+
+
+def _read_places(body: Body) -> tuple[NodeSelector | str | None, ...]:
+    specs = [record.obj.spec for record in gather_stored([body]).records.values()]
+    items = [item for spec in specs for item in (spec.devices if spec.per_device_node_selection else (spec,))]
+    return tuple([item.node_name or item.node_selector for item in items])
+
+
+def _form(item: StateRow, index: int) -> Body:
     """Return a slice of one node without what alike pools differ in."""
     spec = item.body["spec"]
     pool = {**spec["pool"], "name": _ANY, "generation": 0}

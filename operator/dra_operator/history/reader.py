@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Engine, Select, Table, or_, select
+from sqlalchemy import ColumnElement, Engine, Select, Table, select, true
 
 from dra_operator.api.convert import Body
 from dra_operator.api.kinds import POLICIES
@@ -34,7 +34,6 @@ from dra_operator.questions.state import ClusterState
 LEFT_OUT: Final = ("PersistentVolume", "PersistentVolumeClaim", *(kind.kind for kind in POLICIES))
 """What a record has none of, as a snapshot."""
 _AGO: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhdw])")
-_OBJECT: Final = (OBJECT.c.kind, OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -45,9 +44,12 @@ class Span(NamedTuple):
     until: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class StateRow:
-    """What an object was in a span; `found`: it was so already when the record, or the end of a gap, found it."""
+    """What an object was in a span; `found`: it was so already when the record, or the end of a gap, found it.
+
+    `content` is what of its body is the same in copies, or all of it if `own`, the rest as it is stored, is None.
+    """
 
     kind: str
     namespace: str
@@ -55,9 +57,18 @@ class StateRow:
     uid: str
     since: int
     until: int
-    body: Body
+    content: Body
     found: bool
     is_open: bool
+    own: bytes | None = None
+
+    @property
+    def body(self) -> Body:
+        """The object, which is put together when it is asked for."""
+        if self.own is not None:
+            key = self.kind, self.namespace, self.name
+            self.content, self.own = join(key, self.uid, self.content, unpack(self.own)), None
+        return self.content
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,46 +157,44 @@ class Reader:
         bodies += [pod for each in sums for pod in expand_sum(each, shapes)]
         return Moment(at, tuple(bodies), unread, kubernetes)
 
-    def read_states(self, span: Span, *kinds: str) -> Iterator[StateRow]:
-        """Yield what objects of some kinds, or of all, were in a span, in the order of their beginning."""
-        query = self.select(STATE, span, *_OBJECT, *STATE.c, CONTENT.c.body)
-        query = query.join(CONTENT, CONTENT.c.id == STATE.c.content)
-        if kinds:
-            query = query.where(OBJECT.c.kind.in_(kinds))
-        for row in self.rows(query.order_by(STATE.c.since)):
-            key, content = (row.kind, row.namespace, row.name), self._unpack(row.content, row.body)
-            body = join(key, row.uid, content, unpack(row.own))
-            yield StateRow(*key, row.uid, *self._times(row), body, bool(row.flags & FOUND), row.until is None)
+    def read_states(self, span: Span, *kinds: str, flags: int = 0) -> Iterator[StateRow]:
+        """Yield what objects of some kinds, or of all, were in a span, in the order of their beginning.
+
+        With `flags`, only states that have one of these.
+        """
+        is_kind = OBJECT.c.kind.in_(kinds) if kinds else true()
+        has_flag = STATE.c.flags.bitwise_and(flags) != 0 if flags else true()
+        for row, content in self._read(STATE, STATE.c.content, span, is_kind, has_flag):
+            key, until = (row.kind, row.namespace, row.name, row.uid), self._end_of(row.until)
+            is_found, is_open = bool(row.flags & FOUND), row.until is None
+            yield StateRow(*key, row.since, until, content, is_found, is_open, row.own)
 
     def read_waits(self, span: Span) -> Iterator[WaitRow]:
         """Yield why pods and claims waited in a span, in the order of their beginning."""
-        query = self.select(WAIT, span, *_OBJECT, *WAIT.c, CONTENT.c.body)
-        query = query.join(CONTENT, CONTENT.c.id == WAIT.c.message).order_by(WAIT.c.since, WAIT.c.object)
-        for row in self.rows(query):
-            key, message = (row.kind, row.namespace, row.name), self._unpack(row.message, row.body)
-            yield WaitRow(*key, row.uid, *self._times(row), row.reason, message, row.until is None)
+        for row, message in self._read(WAIT, WAIT.c.message, span):
+            key, until = (row.kind, row.namespace, row.name, row.uid), self._end_of(row.until)
+            yield WaitRow(*key, row.since, until, row.reason, message, row.until is None)
 
-    def read_contents(self, span: Span, kind: str) -> Mapping[int, Any]:
-        """Return what objects of a kind have in common, by the number of the content that states in a span have."""
-        used = self.select(STATE, span, STATE.c.content).where(OBJECT.c.kind == kind).distinct()
-        query = select(CONTENT.c.id, CONTENT.c.body).where(CONTENT.c.id.in_(used))
-        return {number: self._unpack(number, data) for number, data in self.rows(query)}
+    def _read(
+        self, table: Table, content: ColumnElement[int], span: Span, *conditions: ColumnElement[bool]
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yield the states, or waits, in a span, with their objects and contents, of which each is unpacked once."""
+        names = OBJECT.c.kind, OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid
+        is_within = (table.c.since < span.until) & (table.c.until.is_(None) | (table.c.until > span.since))
+        found = select(*names, *table.c, content.label("place")).join_from(
+            table, OBJECT, table.c.object == OBJECT.c.id
+        )
+        found = found.where(is_within, *conditions)
+        with transaction(self._engine) as connection:
+            used = CONTENT.c.id.in_(found.with_only_columns(content))
+            for each in connection.execute(select(CONTENT).where(used)):
+                if each.id not in self._contents:
+                    self._contents[each.id] = unpack(each.body)
+            for row in connection.execute(found.order_by(table.c.since, table.c.object)):
+                yield row, self._contents[row.place]
 
-    @staticmethod
-    def select(table: Table, span: Span, *columns: ColumnElement[Any]) -> Select[Any]:
-        """Return the query for states, or waits, in a span, with their objects."""
-        joined = select(*columns).join_from(table, OBJECT, table.c.object == OBJECT.c.id)
-        is_within = or_(table.c.until.is_(None), table.c.until > span.since)
-        return joined.where(table.c.since < span.until, is_within)
-
-    def _times(self, row: Any) -> tuple[int, int]:
-        return row.since, self.span.until if row.until is None else row.until
-
-    def _unpack(self, number: int, data: bytes) -> Any:
-        """Return a content, which is unpacked once."""
-        if number not in self._contents:
-            self._contents[number] = unpack(data)
-        return self._contents[number]
+    def _end_of(self, until: int | None) -> int:
+        return self.span.until if until is None else until
 
     def rows(self, query: Select[Any]) -> list[Any]:
         """Return what the store answers."""

@@ -5,23 +5,32 @@ Source: docs/history.md.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
+
+import yaml
 
 from dra_operator.history.holdings import Holding, first_class, read_holdings
-from dra_operator.history.reader import Reader, Span, time_text
-from dra_operator.history.schema import MICRO, OBJECT, STATE, WAIT, unpack
+from dra_operator.history.reader import Reader, Span, StateRow, time_text
+from dra_operator.history.schema import MICRO
 from dra_operator.history.sweep import STATES, Amount, Sweep
+from dra_operator.questions.answers import QuestionError
 
 HOUR: Final = 3600 * MICRO
 _IDLE: Final = "idle"
+_HELD: Final = ("held", _IDLE, "unpublished")
 _NOT_ASKED: Final = "NotAsked"
 NOBODY: Final = "(none)"
 BY_AMOUNT: Final = "memory"
 """The capacity by which shares are compared, unless another one is named."""
+AMOUNTS: Final = ("held", "idle", "unpublished", "cost", "waits", "waited", "median", "p90")
+"""The columns of a row that are numbers, in their order."""
+CARDS: Final = ("published", "used", "shared", "free", "tainted", "blocked", "unknown", _IDLE)
+"""Those of all cards."""
 OTHERS: Final = "(others)"
 """All other namespaces, where one is asked for."""
 
@@ -110,51 +119,23 @@ class HistoryReport:
     note: str = "held and used mean that a claim has the device; it is idle where no pod of the claim ran"
 
 
-@dataclass(slots=True)
-class _Tally:
-    """A sum of card-microseconds, exact: integers come together for themselves, as that is faster."""
-
-    _whole: int = 0
-    _rest: Fraction = Fraction(0)
-
-    def add(self, amount: Amount) -> None:
-        """Add it."""
-        if isinstance(amount, int):
-            self._whole += amount
-        else:
-            self._rest += amount
-
-    @property
-    def hours(self) -> Fraction:
-        """The sum in card-hours."""
-        return (self._whole + self._rest) / HOUR
-
-
-@dataclass(slots=True)
-class _Sum:
-    """What comes together for a row; `waits` by the number of what waited."""
-
-    held: _Tally = field(default_factory=_Tally)
-    idle: _Tally = field(default_factory=_Tally)
-    unpublished: _Tally = field(default_factory=_Tally)
-    cost: _Tally = field(default_factory=_Tally)
-    waits: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    reasons: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-
-
 def make_report(reader: Reader, query: ReportQuery) -> HistoryReport:
     """Return the report of a span of the record. Raises StoreError."""
     return _Report(reader, query).make()
 
 
 class _Report:
-    """Sums of a sweep by period, and by period and name."""
+    """Sums of a sweep: exact, by period and name of a row, or of no row for all cards, and what is counted."""
 
     def __init__(self, reader: Reader, query: ReportQuery) -> None:
         self._reader = reader
         self._query = query
-        self._rows: dict[tuple[int, str], _Sum] = defaultdict(_Sum)
-        self._states: dict[tuple[int, str], _Tally] = defaultdict(_Tally)
+        self._whole: dict[tuple[int, str | None, str], int] = defaultdict(int)
+        self._rest: dict[tuple[int, str | None, str], Fraction] = defaultdict(Fraction)
+        """Integers come together for themselves, as that is faster."""
+        self._waits: dict[tuple[int, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        """By period and name: for how long each of what waited did, by its uid."""
+        self._reasons: dict[tuple[int, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self._names = _read_names(reader, query)
 
     def make(self) -> HistoryReport:
@@ -166,11 +147,14 @@ class _Report:
         periods = tuple(self._periods())
         published = sum((each.published for each in periods), Fraction(0))
         unknown = sum((each.unknown for each in periods), Fraction(0))
+        held = {
+            (period, name) for period, name, _ in self._whole.keys() | self._rest.keys() if name is not None
+        }
         return HistoryReport(
             query.label or query.by.value,
             time_text(span.since),
             time_text(span.until),
-            tuple([self._row(*key) for key in sorted(self._rows)]),
+            tuple([self._row(*key) for key in sorted(held | self._waits.keys())]),
             periods,
             unknown / published if published else Fraction(0),
         )
@@ -185,34 +169,38 @@ class _Report:
     def add_state(self, at: int, state: str, amount: Amount, idle: Amount) -> None:
         """Add cards in a state."""
         period = self._start_of(at)
-        self._states[period, state].add(amount)
+        self._add((period, None, state), amount)
         if idle:
-            self._states[period, _IDLE].add(idle)
+            self._add((period, None, _IDLE), idle)
 
     def add_share(self, at: int, holding: Holding, node: str, amount: Amount, idle: Amount) -> None:
         """Add what a claim had of published cards."""
-        row = self._rows[self._start_of(at), self._name_of_share(holding, node)]
-        row.held.add(amount)
-        row.idle.add(idle)
+        period, name = self._start_of(at), self._name_of_share(holding, node)
+        self._add((period, name, "held"), amount)
+        self._add((period, name, _IDLE), idle)
         if self._query.prices:
-            row.cost.add(amount * self._query.prices.get(holding.device_class, 0))
+            self._add((period, name, "cost"), amount * self._query.prices.get(holding.device_class, 0))
 
     def add_unpublished(self, at: int, holding: Holding, amount: Amount) -> None:
         """Add what a claim had of devices that were not published."""
-        self._rows[self._start_of(at), self._name_of_share(holding, "")].unpublished.add(amount)
+        self._add((self._start_of(at), self._name_of_share(holding, ""), "unpublished"), amount)
+
+    def _add(self, key: tuple[int, str | None, str], amount: Amount) -> None:
+        if isinstance(amount, int):
+            self._whole[key] += amount
+        else:
+            self._rest[key] += amount
 
     def _add_waits(self) -> None:
         span, every = self._query.span, self._query.every
-        columns = OBJECT.c.namespace, OBJECT.c.uid, WAIT.c.object, WAIT.c.since, WAIT.c.until, WAIT.c.reason
-        rows = self._reader.rows(self._reader.select(WAIT, span, *columns))
-        for namespace, uid, number, since, until, reason in rows:
-            at, end = max(since, span.since), span.until if until is None else min(until, span.until)
-            name = self._name_of(namespace, self._names.get(uid))
+        for row in self._reader.read_waits(span):
+            at, end = max(row.since, span.since), min(row.until, span.until)
+            name = self._name_of(row.namespace, self._names.get(row.uid))
             while at < end:
-                following = min(end, self._start_of(at) + every) if every else end
-                row = self._rows[self._start_of(at), name]
-                row.waits[number] += following - at
-                row.reasons[reason or _NOT_ASKED] += following - at
+                key = self._start_of(at), name
+                following = min(end, key[0] + every) if every else end
+                self._waits[key][row.uid] += following - at
+                self._reasons[key][row.reason or _NOT_ASKED] += following - at
                 at = following
 
     def _name_of_share(self, holding: Holding, node: str) -> str:
@@ -228,30 +216,34 @@ class _Report:
 
     # --- what it comes to
 
+    def _hours(self, period: int, name: str | None, *columns: str) -> dict[str, Fraction]:
+        """Return sums in card-hours."""
+        keys = {column: (period, name, column) for column in columns}
+        return {
+            each: (self._whole.get(key, 0) + self._rest.get(key, Fraction(0))) / HOUR
+            for each, key in keys.items()
+        }
+
     def _periods(self) -> Iterator[Period]:
         span, every = self._query.span, self._query.every
         for since in range(span.since, span.until, every or max(span.until - span.since, 1)):
-            states = {state: self._states[since, state].hours for state in (*STATES, _IDLE)}
+            states = self._hours(since, None, *STATES, _IDLE)
             until = min(since + every, span.until) if every else span.until
             published = sum(states.values(), -states[_IDLE])
             yield Period(time_text(since), time_text(until), published, **states)
 
     def _row(self, period: int, name: str) -> ReportRow:
-        row = self._rows[period, name]
-        waits = sorted(row.waits.values())
-        reasons = sorted(row.reasons.items(), key=lambda each: (-each[1], each[0]))
+        waits = sorted(self._waits[period, name].values())
+        reasons = sorted(self._reasons[period, name].items(), key=lambda each: (-each[1], each[0]))
         return ReportRow(
             name,
             time_text(period),
-            row.held.hours,
-            row.idle.hours,
-            row.unpublished.hours,
-            len(waits),
-            Fraction(sum(waits), HOUR),
-            Fraction(quantile(waits, 50), HOUR) if waits else None,
-            Fraction(quantile(waits, 90), HOUR) if waits else None,
-            tuple([Reason(reason, Fraction(amount, HOUR)) for reason, amount in reasons]),
-            row.cost.hours if self._query.prices else None,
+            **self._hours(period, name, *_HELD, *(["cost"] if self._query.prices else [])),
+            waits=len(waits),
+            waited=Fraction(sum(waits), HOUR),
+            median=Fraction(quantile(waits, 50), HOUR) if waits else None,
+            p90=Fraction(quantile(waits, 90), HOUR) if waits else None,
+            reasons=tuple([Reason(reason, Fraction(amount, HOUR)) for reason, amount in reasons]),
         )
 
 
@@ -265,17 +257,17 @@ def _read_names(reader: Reader, query: ReportQuery) -> dict[str, str]:
     found = dict[str, str]()
     if query.by is Grouping.CLASS:
         classes = dict[tuple[str, str], str]()
-        for row, content in _read_last(reader, query.span, "ResourceClaim"):
-            classes[row.namespace, row.name] = found[row.uid] = first_class(content)
-        for row, content in _read_last(reader, query.span, "Pod"):
+        for row in _read_last(reader, query.span, "ResourceClaim"):
+            classes[row.namespace, row.name] = found[row.uid] = first_class(row.content)
+        for row in _read_last(reader, query.span, "Pod"):
             # Those that it names, and those that were made for it.
-            entries = (content.get("spec") or {}).get("resourceClaims") or ()
-            made = (unpack(row.own).get("status") or {}).get("resourceClaimStatuses") or ()
+            entries = (row.body.get("spec") or {}).get("resourceClaims") or ()
+            made = (row.body.get("status") or {}).get("resourceClaimStatuses") or ()
             names = [(row.namespace, each.get("resourceClaimName")) for each in (*entries, *made)]
             found[row.uid] = next((classes[each] for each in names if each in classes), "")
     elif query.by in (Grouping.OWNER, Grouping.LABEL):
-        for row, _ in _read_last(reader, query.span, "Pod"):
-            metadata = unpack(row.own)["metadata"]
+        for row in _read_last(reader, query.span, "Pod"):
+            metadata = row.body["metadata"]
             owners = [each for each in metadata.get("ownerReferences") or () if each.get("controller")]
             kind, name = (owners[0]["kind"], owners[0]["name"]) if owners else ("Pod", row.name)
             label = str((metadata.get("labels") or {}).get(query.label) or "")
@@ -283,24 +275,17 @@ def _read_names(reader: Reader, query: ReportQuery) -> dict[str, str]:
     return found
 
 
-def _read_last(reader: Reader, span: Span, kind: str) -> Iterator[tuple[Any, Any]]:
-    """Yield the last states of objects in a span, each with what it has in common with others."""
-    contents = reader.read_contents(span, kind)
-    columns = OBJECT.c.uid, OBJECT.c.namespace, OBJECT.c.name, STATE.c.content, STATE.c.own
-    query = reader.select(STATE, span, *columns).where(OBJECT.c.kind == kind)
-    rows = {row.uid: row for row in reader.rows(query.order_by(STATE.c.object, STATE.c.since))}
-    for row in rows.values():
-        yield row, contents[row.content]
+def _read_last(reader: Reader, span: Span, kind: str) -> Iterable[StateRow]:
+    """Return the last states of objects in a span."""
+    return {row.uid: row for row in reader.read_states(span, kind)}.values()
 
 
-def read_prices(content: Any) -> dict[str, Fraction]:
-    """Return a price list: a mapping of classes to numbers. Raises ValueError for another."""
-    if not isinstance(content, dict) or not content:
-        raise ValueError("write one `CLASS: PRICE` a line, the price of a card-hour")
-    found = {}
-    for name, price in content.items():
-        try:
-            found[str(name)] = Fraction(str(price))
-        except (ValueError, ZeroDivisionError):
-            raise ValueError(f"{name}: {price!r} is no number") from None
-    return found
+def read_prices(path: str) -> dict[str, Fraction]:
+    """Return a price list: a file with a mapping of classes to numbers. Raises QuestionError for another."""
+    try:
+        listed = yaml.safe_load(Path(path).read_text(encoding="utf-8")).items()
+        return {str(name): Fraction(str(price)) for name, price in listed}
+    except AttributeError:
+        raise QuestionError(f"{path}: write one `CLASS: PRICE` a line, the price of a card-hour") from None
+    except (OSError, ValueError, ZeroDivisionError, yaml.YAMLError) as error:
+        raise QuestionError(f"{path}: {error}") from error

@@ -34,6 +34,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from dra_operator.api.convert import Body
+from dra_operator.questions.answers import QuestionError
 
 SCHEMA: Final = 2
 """The version of the tables; a store of another one is refused."""
@@ -47,7 +48,7 @@ POD_SUM: Final = "PodSum"
 without claims a node has, as `NODE/SHAPE`."""
 
 
-class StoreError(Exception):
+class StoreError(QuestionError):
     """There is no such record, it cannot be opened, or it has no answer; the text says which, and what to do."""
 
 

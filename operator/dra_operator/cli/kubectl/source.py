@@ -182,16 +182,10 @@ def _read_snapshot(options: Options, demand: Demand) -> Source:
 
 def _read_history(options: Options, demand: Demand) -> Source:
     """Return the state of a time that a record has; the last one if none is named."""
-    from dra_operator.cli.kubectl.source import read_record, read_time
-
     reader = read_record(options.history)
     from dra_operator.history.reader import build_state, time_text
-    from dra_operator.history.schema import StoreError
 
-    try:
-        moment = reader.read_moment(read_time(options.at) if options.at else reader.span.until)
-    except StoreError as error:
-        raise ReadingError(f"--history: {error}") from error
+    moment = reader.read_moment(read_time(options.at) if options.at else reader.span.until)
     cluster = build_state(moment)
     check_required(demand, cluster.unread)
     cluster.unread = {kind: why for kind, why in cluster.unread.items() if kind in demand.kinds}
@@ -273,31 +267,24 @@ INSTALL = "a record needs SQLAlchemy: pip install 'dra-operator[history]', and [
 
 
 def open_record(url: str, *, create: bool = False) -> "Engine":
-    """Return the engine of a store. Raises ReadingError."""
+    """Return the engine of a store. Raises ReadingError, StoreError."""
     try:
-        from dra_operator.history.schema import StoreError, open_store
+        from dra_operator.history.schema import open_store
     except ModuleNotFoundError as error:
         raise ReadingError(f"{INSTALL} ({error})") from error
-    try:
-        return open_store(url, create=create)
-    except StoreError as error:
-        raise ReadingError(str(error)) from error
+    return open_store(url, create=create)
 
 
 def read_record(url: str) -> "Reader":
-    """Return what reads a store. Raises ReadingError."""
+    """Return what reads a store. Raises as `open_record` does."""
     engine = open_record(url)
     from dra_operator.history.reader import Reader
-    from dra_operator.history.schema import StoreError
 
-    try:
-        return Reader(engine)
-    except StoreError as error:
-        raise ReadingError(str(error)) from error
+    return Reader(engine)
 
 
 def read_record_span(url: str, since: str, until: str) -> "tuple[Reader, Span]":
-    """Return what reads a store, and what of a span of time it has. Raises ReadingError, and BadParameter."""
+    """Return what reads a store, and what of a span of time it has. Raises ReadingError, StoreError, BadParameter."""
     reader = read_record(url)
     from dra_operator.history.reader import Span
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CANNOT_SAY, refusing, say
+from dra_operator.cli.kubectl.answering import refusing, say
 from dra_operator.cli.kubectl.options import complete_contexts, option
 from dra_operator.cli.kubectl.requests import ReadingError
 from dra_operator.cli.kubectl.source import open_record, read_record, read_span, read_time
@@ -60,7 +60,6 @@ def app(ctx: click.Context, *, url: str, keep: str, metrics_port: int, kubeconfi
         from dra_operator.cluster.credentials import AccessError, load_access
         from dra_operator.cluster.session import ApiError, ApiUnreachable
         from dra_operator.controller import logs
-        from dra_operator.history.schema import StoreError
         from dra_operator.history.writer import Writer
 
         logs.configure("auto", "info")
@@ -69,9 +68,8 @@ def app(ctx: click.Context, *, url: str, keep: str, metrics_port: int, kubeconfi
             asyncio.run(_record(access, writer, keep_seconds, metrics_port))
         except KeyboardInterrupt:
             return
-        except (AccessError, ApiError, ApiUnreachable, LookupError, StoreError) as error:
-            say([f"error: {error}"])
-            raise SystemExit(CANNOT_SAY) from None
+        except (AccessError, ApiError, ApiUnreachable, LookupError) as error:
+            raise ReadingError(str(error)) from error
 
 
 @app.command(
@@ -101,12 +99,11 @@ def export_(*, url: str, folder: str, since: str, namespace: str) -> None:
                 f"Parquet needs pyarrow: pip install 'dra-operator[parquet]' ({error})"
             ) from error
         from dra_operator.history.reader import Span
-        from dra_operator.history.schema import StoreError
 
         span = Span(max(read_time(since), reader.span.since), reader.span.until)
         try:
             days = export(reader, span, Path(folder), namespace)
-        except (StoreError, OSError) as error:
+        except OSError as error:
             raise ReadingError(str(error)) from error
     say([f"{folder}: {days} days"])
 
@@ -133,12 +130,14 @@ def _serve_metrics(recorder: "Recorder", port: int) -> None:
 
     from dra_operator.history.schema import MICRO
 
-    covered = Gauge(
-        "dra_history_covered_timestamp_seconds", "Up to when the record is complete, but for gaps."
-    )
-    covered.set_function(lambda: recorder.covered / MICRO)
-    failures = Gauge("dra_history_failures", "Transactions that the store refused since the start.")
-    failures.set_function(lambda: recorder.failures)
-    missed = Gauge("dra_history_gap_seconds", "Time that was not recorded: before the start, and since.")
-    missed.set_function(lambda: recorder.missed)
+    for name, what, value in (
+        (
+            "covered_timestamp_seconds",
+            "Up to when the record is complete, but for gaps.",
+            lambda: recorder.covered / MICRO,
+        ),
+        ("failures", "Transactions that the store refused since the start.", lambda: recorder.failures),
+        ("gap_seconds", "Time that was not recorded: before the start, and since.", lambda: recorder.missed),
+    ):
+        Gauge(f"dra_history_{name}", what).set_function(value)
     start_http_server(port)

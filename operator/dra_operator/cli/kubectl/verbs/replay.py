@@ -173,12 +173,8 @@ def _compare_planned(table: str, files: Sequence[str], changes: "Changes", order
 def _compare(reader: "Reader", span: "Span", changes: "Changes", order: str) -> "ReplayReport":
     from dra_operator.history.comparison import compare
     from dra_operator.history.replay import Order
-    from dra_operator.history.schema import StoreError
 
-    try:
-        return compare(reader, span, changes, Order(order))
-    except StoreError as error:
-        raise ReadingError(str(error)) from error
+    return compare(reader, span, changes, Order(order))
 
 
 def _duration(seconds: float) -> str:

@@ -2,9 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator
-from dataclasses import fields
-from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -16,11 +14,9 @@ from dra_operator.cli.kubectl.source import read_record_span, read_span
 from dra_operator.cli.kubectl.tables import Column, listing, terminal_style
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from fractions import Fraction
 
-    from dra_operator.history.reader import Span
-    from dra_operator.history.report import HistoryReport, ReportQuery, ReportRow
+    from dra_operator.history.report import HistoryReport, Period, ReportRow
 
 CSV: Final = "csv"
 _GROUPINGS: Final = ("namespace", "class", "node", "owner")
@@ -94,10 +90,20 @@ def app(
     Example: kubectl dra report --history history.db --since 7d --by owner --prices prices.yaml.
     """
     with refusing():
-        query = partial(_query, by=by, by_amount=by_amount, prices=_read_prices(prices), namespace=namespace)
-        report = _make(url, (since, until, every), query)
+        reader, span = read_record_span(url, since, until)
+        from dra_operator.history.page import render_page
+        from dra_operator.history.report import Grouping, ReportQuery, make_report, read_prices
+
+        name, _, label = by.partition("=")
+        period = read_span(every) if every else 0
+        listed = read_prices(prices) if prices else {}
+        query = ReportQuery(span, Grouping(name), label, period, by_amount, listed, namespace)
+        report = make_report(reader, query)
         if html:
-            _write_page(report, html)
+            try:
+                Path(html).write_text(render_page(report), encoding="utf-8")
+            except OSError as error:
+                raise ReadingError(f"{html}: {error.strerror or error}") from error
     options = Options(format=format if format in (JSON, YAML) else "", headers=not no_headers)
     lines = [*_csv(report)] if format == CSV else _tables(report, options)
     show(Answer("HistoryReport", report, lines), options)
@@ -106,108 +112,55 @@ def app(
     raise SystemExit(YES)
 
 
-def _make(
-    url: str, times: tuple[str, str, str], query: "Callable[[Span, int], ReportQuery]"
-) -> "HistoryReport":
-    since, until, every = times
-    reader, span = read_record_span(url, since, until)
-    from dra_operator.history.report import make_report
-    from dra_operator.history.schema import StoreError
-
-    try:
-        return make_report(reader, query(span, read_span(every) if every else 0))
-    except StoreError as error:
-        raise ReadingError(str(error)) from error
-
-
-def _query(
-    span: "Span", every: int, *, by: str, by_amount: str, prices: "dict[str, Fraction]", namespace: str
-) -> "ReportQuery":
-    from dra_operator.history.report import Grouping, ReportQuery
-
-    name, _, label = by.partition("=")
-    return ReportQuery(span, Grouping(name), label, every, by_amount, prices, namespace)
-
-
-def _write_page(report: "HistoryReport", path: str) -> None:
-    from pathlib import Path
-
-    from dra_operator.history.page import render_page
-
-    try:
-        Path(path).write_text(render_page(report), encoding="utf-8")
-    except OSError as error:
-        raise ReadingError(f"{path}: {error.strerror or error}") from error
-
-
-def _read_prices(path: str) -> "dict[str, Fraction]":
-    if not path:
-        return {}
-    from pathlib import Path
-
-    import yaml
-
-    from dra_operator.history.report import read_prices
-
-    try:
-        return read_prices(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ReadingError(f"{path}: {error}") from error
-
-
-def _hours(value: "Fraction | None") -> str:
-    return "-" if value is None else f"{float(value):,.2f}"
-
-
 def _tables(report: "HistoryReport", options: Options) -> list[str]:
+    from dra_operator.history.report import AMOUNTS, CARDS
+
     style = terminal_style(wide=False, headers=options.headers, colours=use_colours())
 
-    def hours(field: str, title: str = "") -> Column:
-        return Column(title or field.upper(), lambda row: _hours(getattr(row, field)), is_number=True)
+    def amount(field: str) -> Column:
+        return Column(field.upper(), lambda item: _amount(getattr(item, field)), is_number=True)
 
     def reasons(row: "ReportRow") -> str:
-        return ", ".join(f"{each.reason} {_hours(each.hours)}" for each in row.reasons[:_MOST_REASONS]) or "-"
+        return (
+            ", ".join(f"{each.reason} {_amount(each.hours)}" for each in row.reasons[:_MOST_REASONS]) or "-"
+        )
 
-    has_periods = len(report.periods) > 1
-    since = [Column("SINCE", lambda row: row.since)] if has_periods else []
-    cost = [hours("cost")] if any(row.cost is not None for row in report.rows) else []
+    since = Column("SINCE", lambda item: item.since)
+    # Who has no prices, or holds nothing that is not published, need not see a column for it.
+    is_told = {"cost": any(row.cost is not None for row in report.rows)}
+    is_told["unpublished"] = any(row.unpublished for row in report.rows)
     columns = [
-        *since,
+        *([since] if len(report.periods) > 1 else []),
         Column(report.by.upper(), lambda row: row.name),
-        *(hours("held"), hours("idle")),
-        *([hours("unpublished")] if any(row.unpublished for row in report.rows) else []),
-        *cost,
-        Column("WAITS", lambda row: str(row.waits), is_number=True),
-        *(hours("waited"), hours("median"), hours("p90")),
+        *[amount(name) for name in AMOUNTS if is_told.get(name, True)],
         Column("REASONS", reasons, is_cut=True),
     ]
-    states = ("published", "used", "shared", "free", "tainted", "blocked", "unknown", "idle")
-    cards = listing([Column("SINCE", lambda row: row.since), *map(hours, states)], report.periods, style)
+    cards = listing([since, *map(amount, CARDS)], report.periods, style)
     return [*listing(columns, report.rows, style), "", *cards]
 
 
-def _csv(report: "HistoryReport") -> Iterator[str]:
-    """Yield the rows, and behind them the cards by period, which have no name."""
-    from dra_operator.history.report import Period, ReportRow
-
-    names = [each.name for each in fields(ReportRow) if each.name != "reasons"]
-    states = [each.name for each in fields(Period) if each.name not in ("since", "idle")]
-    yield from _lines([*names, "reasons", *states])
-    for row in report.rows:
-        reasons = " ".join(f"{each.reason}={float(each.hours):.6f}" for each in row.reasons)
-        yield from _lines([*(_cell(getattr(row, name)) for name in names), reasons, *[""] * len(states)])
-    for period in report.periods:
-        of_row = [_cell(getattr(period, name)) if name in ("since", "idle") else "" for name in names]
-        yield from _lines([*of_row, "", *(_cell(getattr(period, name)) for name in states)])
+def _amount(value: "Fraction | int | None") -> str:
+    return "-" if value is None else str(value) if isinstance(value, int) else f"{float(value):,.2f}"
 
 
-def _cell(value: object) -> str:
-    from fractions import Fraction
+def _csv(report: "HistoryReport") -> list[str]:
+    """Return the rows, and behind them the cards by period, which have no name."""
+    from dra_operator.history.report import AMOUNTS, CARDS
 
-    return "" if value is None else f"{float(value):.6f}" if isinstance(value, Fraction) else str(value)
-
-
-def _lines(cells: list[str]) -> Iterator[str]:
+    # Programs know the cost behind the others.
+    amounts = sorted(AMOUNTS, key="cost".__eq__)
+    names = dict.fromkeys(("name", "since", *amounts, "reasons", "until", *CARDS))
     text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(cells)
-    yield text.getvalue()
+    lines = csv.DictWriter(text, list(names), lineterminator="\n")
+    lines.writeheader()
+    for row in report.rows:
+        told = " ".join(f"{each.reason}={float(each.hours):.6f}" for each in row.reasons)
+        lines.writerow({**{name: _cell(row, name) for name in ("name", "since", *AMOUNTS)}, "reasons": told})
+    for period in report.periods:
+        lines.writerow({name: _cell(period, name) for name in ("since", "until", *CARDS)})
+    return text.getvalue().split("\n")[:-1]
+
+
+def _cell(item: "ReportRow | Period", field: str) -> str:
+    value = getattr(item, field)
+    return "" if value is None else str(value) if isinstance(value, int | str) else f"{float(value):.6f}"
