@@ -7,9 +7,9 @@ import pytest
 from dra_operator.allocator.extended import (
     CLASS_PREFIX,
     classes_by_resource,
+    extended_resources,
     is_extended,
     special_claim,
-    unserved,
 )
 from dra_operator.api.read import read_object
 from dra_operator.api.types import ResourceClaim
@@ -151,12 +151,11 @@ def test_limits_are_requests_where_there_are_none() -> None:
     assert requests(special_claim(pod(limited), CLASSES, {})) == {"container-0-request-0": ("gpu", 2)}
 
 
-def test_what_nobody_serves_is_named() -> None:
+def test_extended_resources_are_those_of_which_any_is_wanted() -> None:
     """Kubernetes' own resources are no extended ones; zero is not wanted."""
     asked = {"cpu": "1", "hugepages-2Mi": "1Gi", "other.com/fpga": "1", "other.com/none": "0", GPU: "1"}
 
-    assert unserved(pod(container("a", **asked)), CLASSES, {}) == ("other.com/fpga",)
-    assert unserved(pod(container("a", **asked)), CLASSES, {"other.com/fpga": "1"}) == ()
+    assert extended_resources(pod(container("a", **asked))) == (GPU, "other.com/fpga")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ FEATURES = sorted([*EXAMPLES.glob("features/*.yaml"), *EXAMPLES.glob("1.37/*.yam
 STORIES = {
     "walkthrough": {
         "example-resource-claim": "-  ClaimsDoNotFitTogether",
-        "shared-gpu": "node-1  gpu: driver.example.com/node-1/gpu-0",
+        "shared-gpu": "node-1  gpu: driver.example.com/node-1/gpu-1",
     },
     "prioritized-list": {
         "train-0": "node-1  gpu/h100: gpu.example.com/node-1/gpu-0",

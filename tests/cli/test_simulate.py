@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 import factories
 from dra_operator.cli.simulate import app, coloured_table
-from dra_operator.pods.claim_sets import decide, make_sets
 from dra_operator.pods.objects import Manifest, Place
+from dra_operator.questions.allocate import decide_all
 from dra_operator.questions.cluster import Cluster
 from dra_operator.questions.load import gather
 from simulation import CLASS, V1, claim, devices, holding, node, states, table
@@ -270,7 +270,7 @@ def test_a_terminal_gets_a_table_in_which_nothing_is_cut():
     gathered = gather(Manifest(Place("f", number, 1), body) for number, body in enumerate(bodies))
 
     cluster = Cluster(gathered)
-    outcomes = decide(make_sets(gathered, gathered.of_kind("ResourceClaim")), cluster.scheduler)
+    outcomes = decide_all(cluster).outcomes
 
     assert "NotEnoughDevices: request gpu: 1 device published" in coloured_table(outcomes)
 

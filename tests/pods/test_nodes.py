@@ -80,8 +80,8 @@ def test_labels_of_nodes_that_are_assumed_do_not_count(simulate):
     assert result.exit_code == 0
     (note,) = notes(result)
     assert note == (
-        "note: pod default/p cannot use its claims, which are on node n1; 1 of 1 nodes cannot be used by the pod: 1 "
-        "nodeSelector zone=n2"
+        "note: pod default/p cannot use its claims, which are on node n1: its nodeName, nodeSelector or node affinity "
+        "does not admit it"
     )
 
 
@@ -96,9 +96,11 @@ def test_a_pod_that_shares_a_claim_that_leads_elsewhere_is_named(simulate):
     result = simulate(N1, N2, *slices, pod(), pod("q", nodeName="n2", resourceClaims=entries))
 
     assert set(states(result).values()) == {"allocated"}
-    assert notes(result) == [
-        "note: pod default/q cannot use its claims, which are on node n1; the pod is bound to node n2"
-    ]
+    (note,) = notes(result)
+    assert note == (
+        'note: pod default/q cannot use its claims: claim "a" is allocated on n1, where the pod cannot run: '
+        "1 nodeName n2 (n1)"
+    )
 
 
 def test_a_device_without_a_node_goes_where_the_others_are(simulate):

@@ -154,9 +154,9 @@ def test_special_claims_go_where_the_pod_can_run(simulate):
     result = simulate(served, *nodes, *SLICES, *pods)
 
     assert [row[1:3] for row in table(result)] == [["allocated", "node-1"], ["pending", "-"]]
-    assert table(result)[1][3].endswith(
-        "it fits on node node-1, but 2 of 2 nodes cannot be used by the pod: 1 cpu (1 left of 4, 3 requested), "
-        "1 taint dedicated:NoSchedule"
+    assert table(result)[1][3] == (
+        "NodeUnsuitable: its claim fits on 2 nodes, where the pod cannot run: 1 cpu (1 left of 4, 3 requested) "
+        "(node-1), 1 taint dedicated:NoSchedule (node-2)"
     )
 
 

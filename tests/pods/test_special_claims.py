@@ -138,12 +138,14 @@ class TestDevicePlugins:
         )
 
     def test_the_claim_goes_to_a_node_without(self, simulate):
-        """Devices beside a plugin are left alone."""
-        nodes = node("node-1", plugin="2"), node("node-2")
+        """Devices beside a plugin are left alone, which has too few itself."""
+        nodes, asked = (node("node-1", plugin="1"), node("node-2")), {GPU: "2"}
 
-        _, claims, _ = simulate(CLASS, *nodes, devices("a"), devices("b", on="node-2"), pod())
+        _, claims, _ = simulate(
+            CLASS, *nodes, devices("a", "b"), devices("c", "d", on="node-2"), pod(resources=asked)
+        )
 
-        assert claims == {"train": ["node-2/b"]}
+        assert claims == {"train": ["node-2/c", "node-2/d"]}
 
     def test_a_plugin_without_devices_serves_nothing(self, simulate):
         """Zero counts as absent."""

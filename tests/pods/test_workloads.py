@@ -369,6 +369,6 @@ def test_a_claim_that_all_pods_name_is_told_where_it_is_of_no_use(simulate):
     told = [line for line in result.stderr.splitlines() if "cannot use its claims" in line]
     assert len(told) == 1
     assert (
-        "pod default/watch-b cannot use its claims, which are on node a; the pod can only run on node b"
-        in told[0]
+        'pod default/watch-b cannot use its claims: claim "gpu" is allocated on a, where the pod cannot run: 1 '
+        "affinity metadata.name In b (a)" in told[0]
     )

@@ -70,7 +70,7 @@ def test_simulate_names_pods_that_cannot_use_what_is_allocated(obstacle, are_sto
     notes = cluster(*bodies, holding("used", "n1", "gpu-0"), asked).allocate().notes
 
     (note,) = [each for each in notes if "team/train" in each]
-    assert "cannot use its claims, which are on node n1" in note
+    assert 'cannot use its claims: claim "gpu" is allocated on n1, where the pod cannot run' in note
     assert said.partition("=")[0] in note
 
 

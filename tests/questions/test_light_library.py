@@ -65,6 +65,6 @@ print(*sys.modules)
         "dra_operator.explain",
         "dra_operator.allocator.search",
         "dra_operator.cel.program",
-        "dra_operator.pods.scheduler",
+        "dra_operator.pods.claim_sets",
         "dra_operator.questions.load",
     }

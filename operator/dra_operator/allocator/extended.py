@@ -49,14 +49,6 @@ def extended_resources(pod: Pod) -> tuple[str, ...]:
     return tuple(sorted(filter(is_extended, wanted)))
 
 
-def unserved(pod: Pod, classes: Mapping[str, DeviceClass], allocatable: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the extended resources of a pod that neither a class nor the node has; with any the pod does not fit.
-
-    `classes` is by resource name; `allocatable` is that of the node, `status.allocatable`.
-    """
-    return tuple(name for name in extended_resources(pod) if name not in classes and name not in allocatable)
-
-
 def special_claim(
     pod: Pod, classes: Mapping[str, DeviceClass], allocatable: Mapping[str, Any]
 ) -> ResourceClaim | None:

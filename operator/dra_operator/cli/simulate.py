@@ -26,7 +26,7 @@ from dra_operator.api.write import allocation_to_wire, to_wire
 from dra_operator.cli.kubectl.options import use_colours
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Style, listing
 from dra_operator.cli.output import FILE, PLACE, align, opened, refuse, refusing
-from dra_operator.pods.scheduler import Outcome, State
+from dra_operator.pods.claim_sets import Outcome, State
 from dra_operator.questions.allocate import decide_all
 from dra_operator.questions.cluster import Cluster
 from dra_operator.questions.contents import LoadResult, UnknownNodeError

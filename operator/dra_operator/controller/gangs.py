@@ -31,7 +31,6 @@ from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, Ga
 from dra_operator.pods.gate import read_mark
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.objects import ObjectRecord, Place
-from dra_operator.pods.placement import RunnableNodes
 from dra_operator.pods.pod_decision import PodDecider
 from dra_operator.pods.workloads import part
 from dra_operator.questions.answers import QuestionError
@@ -498,9 +497,9 @@ class _Placement:
         key = metadata.namespace, metadata.name
         return (self.cluster.gated.get(key) or self.cluster.waiting[key]).requirements
 
-    def find_suitable(self, pod: ObjectRecord) -> RunnableNodes | None:
+    def find_suitable(self, pod: ObjectRecord) -> list[str]:
         excluded = self.decider.find_excluded(pod.obj, self.requirements(pod), ())
-        return RunnableNodes(tuple([name for name in self.cluster.nodes if name not in excluded]))
+        return [name for name in self.cluster.nodes if name not in excluded]
 
 
 def _read_member(body: Mapping[str, Any]) -> tuple[GangKey, MemberRecord] | None:

@@ -16,8 +16,8 @@ from dra_operator.api.types import AllocationResult
 from dra_operator.history.reader import Moment, Span, StateRow, build_state
 from dra_operator.history.schema import POD_SHAPE, POD_SUM, SERVER
 from dra_operator.inventory import PoolKey
+from dra_operator.pods.claims import can_use
 from dra_operator.pods.node_fit import NodeFit, PodRequirements, PodUse
-from dra_operator.pods.nodes import can_use
 from dra_operator.questions.contents import gather_stored
 from dra_operator.questions.state import ClusterState, with_enough
 
@@ -282,7 +282,7 @@ class Timeline:
         records, found = self.state.inventory.nodes, 0
         for name in names:
             node = records[name]
-            if can_use(allocation, name, node.labels, skips_operations=node.skips_operations):
+            if can_use(allocation, node):
                 found |= self._bits[name]
         return found
 

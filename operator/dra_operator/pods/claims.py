@@ -6,10 +6,10 @@ Source: docs/dra-semantics 8.1 and 8.10, kube-controller-manager's `resourceclai
 """
 
 import hashlib
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from dra_operator.allocator.decision import Explanation
 from dra_operator.allocator.reasons import Reason
@@ -22,11 +22,13 @@ from dra_operator.api.core import (
 )
 from dra_operator.api.kinds import KINDS
 from dra_operator.api.names import ENDED_PHASES, POD_CLAIM_NAME, RANDOM_LETTERS
+from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.read import read_object
 from dra_operator.api.text import near_object
-from dra_operator.api.types import ResourceClaim, ResourceClaimSpec
+from dra_operator.api.types import AllocationResult, ResourceClaim, ResourceClaimSpec
 from dra_operator.api.validation.checks import LABEL, SUBDOMAIN
 from dra_operator.api.write import to_wire
+from dra_operator.inventory.nodes import NodeRecord
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
 
 _LONGEST = 57
@@ -42,7 +44,6 @@ Owner: TypeAlias = Pod | PodGroup
 """What claims are made for."""
 PodKey: TypeAlias = tuple[str, str, str]
 """Namespace, name and uid."""
-T = TypeVar("T")
 _EntryKey: TypeAlias = tuple[str, str, str, str, str]
 """Kind, namespace, name and uid of an owner, and the name of its entry."""
 
@@ -241,6 +242,16 @@ def find_unknown_mappings(
             )
 
 
+def can_use(allocation: AllocationResult, node: NodeRecord) -> bool:
+    """Return whether pods on a node can use an allocation. Source: kube-scheduler's Filter, docs/dra-semantics 8.2."""
+    if allocation.skips_node_operations and not node.skips_operations:
+        return False
+    try:
+        return allocation.node_selector is None or matches(allocation.node_selector, node.name, node.labels)
+    except NodeSelectorError:
+        return False
+
+
 def is_over(owner: Owner) -> bool:
     """True for a pod that needs no devices any more, and for a group that gets no claims any more."""
     return bool(owner.metadata.deletion_timestamp) or (
@@ -253,27 +264,6 @@ def named_claims(pod: Pod) -> list[str]:
     names = [entry.resource_claim_name for entry in pod.spec.resource_claims]
     names += [status.resource_claim_name for status in pod.status.resource_claim_statuses]
     return [name for name in names if name]
-
-
-class ClaimsOfPods(Generic[T]):
-    """Claims, or what goes with them, by what pods know them by. `build_claim` returns the claim of an item."""
-
-    def __init__(self, items: Iterable[T], build_claim: Callable[[T], ResourceClaim]) -> None:
-        self._by_name: dict[tuple[str, str], T] = {}
-        self._by_owner: defaultdict[PodKey, list[tuple[str, str]]] = defaultdict(list)
-        for item in items:
-            metadata = build_claim(item).metadata
-            key = metadata.namespace, metadata.name
-            self._by_name[key] = item
-            for owner in metadata.owner_references:
-                if owner.controller and owner.kind == "Pod":
-                    self._by_owner[metadata.namespace, owner.name, owner.uid].append(key)
-
-    def of_pod(self, pod: Pod) -> list[T]:
-        """Return the claims that a pod names, or that were made for it."""
-        keys = [(pod.metadata.namespace, name) for name in named_claims(pod)]
-        keys += self._by_owner.get(pod_key(pod), ())
-        return [self._by_name[key] for key in dict.fromkeys(keys) if key in self._by_name]
 
 
 def pod_key(pod: Pod) -> PodKey:

@@ -25,10 +25,9 @@ from dra_operator.api.types import (
     ResourceClaimSpec,
 )
 from dra_operator.explain import DeviceCounts, Explainer
-from dra_operator.pods.claims import ClaimLookup, PodEntry, TemplateLookup, resolve_entries
+from dra_operator.pods.claims import ClaimLookup, PodEntry, TemplateLookup, can_use, resolve_entries
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.node_fit import Obstacle, PodRequirements
-from dra_operator.pods.nodes import can_use
 from dra_operator.pods.situation import Situation, build_situation
 from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
 
@@ -406,7 +405,7 @@ class _Attempt:
                 names = [
                     name
                     for name, node in sorted(self.explainer.allocator.inventory.nodes.items())
-                    if can_use(allocation, name, node.labels, skips_operations=node.skips_operations)
+                    if can_use(allocation, node)
                 ]
                 yield f'"{entry.name}" on {listed(names) if names else "none"}'
 
@@ -418,9 +417,7 @@ class _Attempt:
             if claim is None or (allocation := claim.status.allocation) is None:
                 continue
             for name, node in self.explainer.allocator.inventory.nodes.items():
-                if name not in causes and not can_use(
-                    allocation, name, node.labels, skips_operations=node.skips_operations
-                ):
+                if name not in causes and not can_use(allocation, node):
                     causes[name] = f'not where claim "{entry.name}" is allocated'
         return causes
 

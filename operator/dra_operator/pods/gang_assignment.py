@@ -31,11 +31,10 @@ from dra_operator.api.types import (
 from dra_operator.api.versions import Rules
 from dra_operator.inventory import Inventory, Slice, bits
 from dra_operator.ledger import ClaimKey, Ledger
+from dra_operator.pods.claims import can_use
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.node_fit import PodRequirements
-from dra_operator.pods.nodes import can_use
 from dra_operator.pods.objects import ObjectRecord
-from dra_operator.pods.placement import RunnableNodes
 
 # --- One value for all of a gang: `matchAttribute` over the results of all members, not of one claim.
 # For a value, each request that it concerns gets one more selector, so the allocator itself decides by it. Values of
@@ -314,7 +313,7 @@ class Placement(Protocol):
     def requirements(self, pod: ObjectRecord) -> PodRequirements:
         """Return what a pod asks of a node."""
 
-    def find_suitable(self, pod: ObjectRecord) -> RunnableNodes | None:
+    def find_suitable(self, pod: ObjectRecord) -> Collection[str] | None:
         """Return the nodes that suit a pod by that alone; None for all."""
 
 
@@ -518,7 +517,7 @@ class _Packing:
         for member in self._members(unit):
             found = self.assigner.placement.find_suitable(member.pod)
             if found is not None:
-                names &= {*found.nodes}
+                names &= {*found}
             for claim in member.held:
                 assert claim.status.allocation is not None
                 names = {each for each in names if self._can_use(claim.status.allocation, each)}
@@ -526,7 +525,7 @@ class _Packing:
 
     def _can_use(self, allocation: AllocationResult, name: str) -> bool:
         node = self.allocator.inventory.nodes[name]
-        return can_use(allocation, name, node.labels, skips_operations=node.skips_operations)
+        return can_use(allocation, node)
 
     # --- nodes
 

@@ -4,51 +4,20 @@ A pod whose claims were decided counts for the next one, as an assumed pod does 
 open keeps no pod away: see `questions/state.py`.
 """
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from dra_operator.api.core import Node
-from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.read import ObjectError
 from dra_operator.pods.cluster_pods import ClusterPods
-from dra_operator.pods.node_fit import Obstacle, PodRequirements, Toleration, read_requirements
+from dra_operator.pods.node_fit import PodRequirements, Toleration, read_requirements
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.pods.workloads import part
 
 _EVERYTHING: Final = Toleration(key="", operator="Exists", value="", effect="")
-
-
-@dataclass(frozen=True, slots=True)
-class RunnableNodes:
-    """The nodes on which a pod can run, and what is against the others.
-
-    `bound_to` is the node that it runs on already, `only` the one that its affinity names, as that of DaemonSets does.
-    """
-
-    nodes: tuple[str, ...]
-    obstacles: Mapping[str, Obstacle] = field(default_factory=dict)
-    bound_to: str = ""
-    only: str = ""
-
-    def is_against(self, node: str) -> bool:
-        """True if a condition that is worth telling is against a node: not only that the pod is for another one."""
-        is_for_another = self.only not in ("", node) and self.only not in self.obstacles
-        return bool(self.bound_to) or (node in self.obstacles and not is_for_another)
-
-    @property
-    def why(self) -> str:
-        """What keeps the pod from the others, in one line."""
-        if self.bound_to:
-            return f"the pod is bound to node {self.bound_to}"
-        if self.only:
-            obstacle = self.obstacles.get(self.only)
-            text = f"the pod can only run on node {self.only}"
-            return text if obstacle is None else f"{text}, which it cannot use: {obstacle}"
-        return describe_obstacles(self.obstacles.values(), len(self.nodes) + len(self.obstacles))
 
 
 class PodPlacement:
@@ -67,38 +36,17 @@ class PodPlacement:
         self._nodes = nodes
         self._counts_volume = counts_volume
         self._placed: dict[tuple[str, str], str] = {}
-        self._found: dict[PodRequirements, tuple[int, RunnableNodes]] = {}
 
     @property
     def nodes(self) -> Mapping[str, Node]:
         """The nodes that claims may go to, by name."""
         return self._nodes
 
-    def find_runnable(self, pod: ObjectRecord) -> RunnableNodes | None:
-        """Return the nodes on which a pod can run, as if it were not placed; None for all."""
-        if bound := pod.obj.spec.node_name:
-            return RunnableNodes(tuple({bound} & self._nodes.keys()), bound_to=bound)
-        if (placed := self._placed.get(_key(pod))) is None:
-            return self.find_suitable(pod)
-        self.release(pod)
-        found = self.find_suitable(pod)
-        self.place(pod, placed)
-        return found
-
-    def is_placed(self, pod: ObjectRecord) -> bool:
-        """True if a pod has a node, from the start or by now."""
-        return bool(pod.obj.spec.node_name) or _key(pod) in self._placed
-
     def place(self, pod: ObjectRecord, node: str) -> None:
         """Let a pod have what it requests of a node."""
         self._placed[_key(pod)] = node
         with suppress(ObjectError):
             self.cluster.put("Pod", _with_node(pod.body, node))
-
-    def release(self, pod: ObjectRecord) -> None:
-        """Take back the place of a pod, if it has one."""
-        if self._placed.pop(_key(pod), None) is not None:
-            self.cluster.remove("Pod", *_key(pod))
 
     @property
     def placed(self) -> AbstractSet[tuple[str, str]]:
@@ -132,44 +80,17 @@ class PodPlacement:
             requirements = replace(requirements, tolerations=(_EVERYTHING,))
         return requirements
 
-    def find_suitable(self, pod: ObjectRecord) -> RunnableNodes | None:
+    def find_suitable(self, pod: ObjectRecord) -> list[str] | None:
         """Return the nodes that suit a pod that is not placed, by what it asks of a node alone; None for all."""
         requirements = self.requirements(pod)
-        # Of many pods of a workload those that wait ask the same again and again.
-        known = self._found.get(requirements)
-        if known is None or known[0] != self.cluster.version:
-            against = self.cluster.find_obstacles(requirements)
-            obstacles = {name: against[name] for name in self._nodes if name in against} if against else {}
-            nodes = tuple(name for name in self._nodes if name not in obstacles) if obstacles else ()
-            only = pinned_to(requirements.affinity) or ""
-            known = self._found[requirements] = (
-                self.cluster.version,
-                RunnableNodes(nodes, obstacles, only=only),
-            )
-        found = known[1]
+        obstacles = self.cluster.find_obstacles(requirements)
         nominated = pod.obj.status.nominated_node_name
-        if nominated in found.obstacles:
-            # It counts there against itself, and for nobody else.
-            own = self.cluster.find_obstacle(requirements, nominated, _key(pod))
-            obstacles = {name: item for name, item in found.obstacles.items() if name != nominated}
-            obstacles |= {} if own is None else {nominated: own}
-            nodes = tuple(name for name in self._nodes if name not in obstacles)
-            found = RunnableNodes(nodes, obstacles, only=found.only)
-        return found if found.obstacles else None
-
-
-def describe_obstacles(obstacles: Collection[Obstacle], total: int) -> str:
-    """Return how many of `total` nodes a pod cannot use, and for which conditions, the most frequent first.
-
-    `2 of 3 nodes cannot be used by the pod: 1 cpu (500m left of 4, 2 requested), 1 taint gpu:NoSchedule`
-    """
-    counts = Counter(item.condition for item in obstacles)
-    texts: list[str] = []
-    for condition, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        details = Counter(str(item) for item in obstacles if item.condition == condition)
-        first = min(details, key=lambda text: (-details[text], text))
-        texts.append(f"{count} {first}{' and others' if len(details) > 1 else ''}")
-    return f"{len(obstacles)} of {total} nodes cannot be used by the pod: {', '.join(texts)}"
+        # It counts there against itself, and for nobody else.
+        suits = (
+            nominated in obstacles and self.cluster.find_obstacle(requirements, nominated, _key(pod)) is None
+        )
+        found = [name for name in self._nodes if name not in obstacles or (suits and name == nominated)]
+        return found if len(found) < len(self._nodes) else None
 
 
 def _key(pod: ObjectRecord) -> tuple[str, str]:

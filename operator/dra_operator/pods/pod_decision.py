@@ -17,11 +17,16 @@ from dra_operator.api.core import Pod
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult, DeviceClass, ResourceClaim
 from dra_operator.explain import Explainer
-from dra_operator.pods.claims import ClaimLookup, TemplateLookup, resolve_entries
+from dra_operator.pods.claims import ClaimLookup, PodEntry, TemplateLookup, can_use, resolve_entries
 from dra_operator.pods.cluster_pods import ClusterPods
-from dra_operator.pods.explanation import EXTENDED, PodExplainer, PodExplanation
+from dra_operator.pods.explanation import (
+    EXTENDED,
+    LIMITS,
+    PodExplainer,
+    PodExplanation,
+    explain_no_node,
+)
 from dra_operator.pods.node_fit import PodRequirements
-from dra_operator.pods.nodes import can_use
 from dra_operator.pods.smallest_change import Effort
 
 _CORDONED = "cordoned"
@@ -32,11 +37,13 @@ _CORDONED = "cordoned"
 class PodDecision:
     """The node of a pod, and what its claims get there that had no allocation, by name of the claim.
 
-    The allocations have no timestamp. There are none for what the pod asks for as extended resources.
+    The allocations have no timestamp. `extended` is the claim that it needs there for its extended resources, with what
+    that gets.
     """
 
     node: str
     allocations: Mapping[str, AllocationResult]
+    extended: tuple[ResourceClaim, AllocationResult] | None = None
 
 
 @dataclass(slots=True)
@@ -52,12 +59,14 @@ class PodDecider:
     find_claim: ClaimLookup
     has_template: TemplateLookup
     decider: Decider = Decider.OPERATOR
-    _explainer: PodExplainer = field(init=False)
+    limits: Limits = LIMITS
+    """Of each decision for an explanation."""
+    explainer_of_pods: PodExplainer = field(init=False)
     _unready: tuple[object, frozenset[str]] = (None, frozenset())
 
     def __post_init__(self) -> None:
-        self._explainer = PodExplainer(
-            self.explainer, self.cluster, self.find_claim, self.has_template, self.decider
+        self.explainer_of_pods = PodExplainer(
+            self.explainer, self.cluster, self.find_claim, self.has_template, self.decider, self.limits
         )
 
     @property
@@ -75,7 +84,7 @@ class PodDecider:
 
         The time of the allocator's limits is for the whole of it.
         """
-        entries = list(resolve_entries(pod, self.find_claim, self.has_template))
+        entries = [*resolve_entries(pod, self.find_claim, self.has_template), *self._find_made(pod)]
         if any(entry.problem is not None for entry in entries):
             return None
         claims = [entry.claim for entry in entries if entry.claim is not None]
@@ -91,7 +100,8 @@ class PodDecider:
             )
             if isinstance(decision, Allocated):
                 names = [claim.metadata.name for claim in unallocated]
-                return PodDecision(decision.node, dict(zip(names, decision.results, strict=False)))
+                special = None if extended is None else (extended, decision.results[-1])
+                return PodDecision(decision.node, dict(zip(names, decision.results, strict=False)), special)
             if isinstance(decision, Failed) and decision.kind == "aborted":
                 aborted = decision
         return aborted
@@ -114,9 +124,9 @@ class PodDecider:
 
     def explain(self, pod: Pod, requirements: PodRequirements) -> PodExplanation:
         """Return why a pod waits for which no node was found."""
-        found = self._explainer.explain(pod, requirements, self.find_extended(pod, requirements))
+        found = self.explainer_of_pods.explain(pod, requirements, self.find_extended(pod, requirements))
         if found is None:
-            return PodExplanation(Reason.NODE_UNSUITABLE, "the pod names no claim, and no node suits it")
+            return explain_no_node(self.cluster.find_obstacles(requirements))
         if not found.node:
             return found
         reason, text = Reason.NODE_UNSUITABLE, f"its claims fit on node {found.node}"
@@ -131,7 +141,9 @@ class PodDecider:
 
         It is another one on nodes with a device plugin; which of them is returned matters little.
         """
-        if not extended_resources(pod):
+        if made := self._find_made(pod):
+            return made[0].claim
+        if not _find_wanted(pod):
             return None
         excluded = self.find_excluded(pod, requirements, ())
         if excluded >= self.allocator.inventory.nodes.keys():
@@ -139,20 +151,28 @@ class PodDecider:
             return special_claim(pod, classes_by_resource(self.allocator.inventory.classes.values()), {})
         return next((claim for claim, _ in self._options(pod, excluded) if claim is not None), None)
 
+    def _find_made(self, pod: Pod) -> list[PodEntry]:
+        """Return the claim that kube-scheduler made for a pod's extended resources, as an entry, if it did."""
+        status = pod.status.extended_resource_claim_status
+        key = pod.metadata.namespace, "" if status is None else status.resource_claim_name
+        return [] if (claim := self.find_claim(key)) is None else [PodEntry(EXTENDED, claim)]
+
     def advise(self, pod: Pod, requirements: PodRequirements, effort: Effort) -> str:
         """Return what would make the claims of a pod fit, as the end of its explanation; nothing if it is not known."""
         if extended_resources(pod):
             # Nobody can edit the requests that kube-scheduler makes of them.
             return ""
-        return self._explainer.advise(pod, requirements, effort)
+        return self.explainer_of_pods.advise(pod, requirements, effort)
 
     def find_excluded(
         self, pod: Pod, requirements: PodRequirements, claims: Sequence[ResourceClaim]
     ) -> frozenset[str]:
         """Return the nodes that do not suit a pod, or where it cannot use one of some claims that is allocated."""
         nodes = self.allocator.inventory.nodes
-        obstacles = self.cluster.find_obstacles(requirements)
-        excluded = {*obstacles, *self._find_unready()}
+        # On its node a pod has what it requests, and counts against itself.
+        bound = pod.spec.node_name
+        obstacles = {} if bound else self.cluster.find_obstacles(requirements)
+        excluded = nodes.keys() - {bound} if bound else {*obstacles, *self._find_unready()}
         nominated = pod.status.nominated_node_name
         key = pod.metadata.namespace, pod.metadata.name
         if nominated in obstacles and self.cluster.find_obstacle(requirements, nominated, key) is None:
@@ -169,7 +189,7 @@ class PodDecider:
 
     def _can_use(self, allocation: AllocationResult, name: str) -> bool:
         node = self.allocator.inventory.nodes[name]
-        return can_use(allocation, name, node.labels, skips_operations=node.skips_operations)
+        return can_use(allocation, node)
 
     def _find_unready(self) -> frozenset[str]:
         """Return the nodes that are for no pod: being deleted, not ready, or with a Node object that cannot be read."""
@@ -195,7 +215,7 @@ class PodDecider:
 
         On nodes with a device plugin it needs another one, or none. They come in the order of the first of their nodes.
         """
-        names = extended_resources(pod)
+        names = _find_wanted(pod)
         if not names:
             yield None, frozenset()
             return
@@ -220,3 +240,9 @@ class PodDecider:
             run.append(name)
         if run:
             yield special_claim(pod, classes, self.cluster.nodes[run[0]].allocatable), run
+
+
+def _find_wanted(pod: Pod) -> tuple[str, ...]:
+    """Return the extended resources for which a pod still needs a claim: none where it has one, or a node."""
+    has_them = pod.status.extended_resource_claim_status is not None or pod.spec.node_name
+    return () if has_them else extended_resources(pod)

@@ -11,11 +11,9 @@ from itertools import islice
 from dra_operator.allocator.decision import Decider
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.text import listed, printable
-from dra_operator.pods.claim_sets import decide, make_sets
+from dra_operator.pods.claim_sets import Outcome, State, decide, make_sets
 from dra_operator.pods.claims import find_unused_templates, make_claims
-from dra_operator.pods.nodes import find_pods_apart
-from dra_operator.pods.scheduler import Outcome, State, by_name
-from dra_operator.pods.special_claims import decide_special_claims
+from dra_operator.pods.special_claims import find_asking_pods
 from dra_operator.questions.answers import (
     ABORTED,
     DECISION,
@@ -100,19 +98,17 @@ def _answer(outcome: Outcome) -> ClaimAnswer:
 
 def decide_all(state: ClusterState) -> ClaimOutcomes:
     """Decide all claims that wait, and those that pods are missing. The state is as before afterwards."""
-    objects, scheduler = state.objects, state.scheduler
+    objects = state.objects
     made, missing = make_claims(objects)
-    sets = make_sets(objects, [*objects.of_kind("ResourceClaim"), *made])
+    asking = find_asking_pods(objects)
+    sets = make_sets(objects, [*objects.of_kind("ResourceClaim"), *made], asking.pods)
     with state.trial():
-        decided = decide(sets, scheduler)
-        special = decide_special_claims(objects, scheduler, decided)
-        decided = sorted([*decided, *special.outcomes], key=by_name)
-        missing += special.problems
-        apart = list(find_pods_apart(objects, scheduler, decided))
-        failing = list(_find_failing(state, decided))
+        decided = decide(sets, state.new_decider(), state.broken)
+        failing = list(_find_failing(state, decided.outcomes))
+    missing += asking.problems
     unused = find_unused_templates(objects)
-    notes = (*objects.notes, *unused, *state.notes, *special.notes, *missing, *apart, *failing)
-    return ClaimOutcomes(tuple(decided), tuple(missing), notes)
+    notes = (*objects.notes, *unused, *state.notes, *asking.notes, *decided.notes, *missing, *failing)
+    return ClaimOutcomes(tuple(decided.outcomes), tuple(missing), notes)
 
 
 def _find_failing(state: ClusterState, outcomes: Sequence[Outcome]) -> Iterator[str]:

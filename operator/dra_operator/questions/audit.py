@@ -32,18 +32,17 @@ from dra_operator.api.quantity import read_quantity
 from dra_operator.api.text import age_of, human_duration, listed, seconds_of
 from dra_operator.api.types import AllocationResult, DeviceTaintRule, ResourceClaim
 from dra_operator.inventory import Slice, Verdict, bits
-from dra_operator.inventory.nodes import OPTIONAL_NODE_OPERATIONS
 from dra_operator.inventory.object_faults import describe_surplus
 from dra_operator.inventory.ownership import counter_sets, is_owned_taint, owns, tolerance_problem
 from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import Cause, Overcommitments
 from dra_operator.pods.claims import (
+    can_use,
     find_unknown_entries,
     find_unknown_mappings,
     is_over,
     named_claims,
 )
-from dra_operator.pods.nodes import can_use
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.pods.workloads import part
 from dra_operator.questions import fault_texts
@@ -622,15 +621,13 @@ def _nomination_problem(state: ClusterState, pod: Pod, claims: Sequence[Resource
     name = pod.status.nominated_node_name
     if not name or not state.has_all("Node"):
         return ""
-    text, node = f"is nominated for node {name}", state.nodes.get(name)
+    text, node = f"is nominated for node {name}", state.inventory.nodes.get(name)
     if node is None:
-        return f"{text}, which is gone" if name not in state.inventory.nodes else ""
-    skips = OPTIONAL_NODE_OPERATIONS in node.status.declared_features
+        return f"{text}, which is gone"
     elsewhere = [
         claim.metadata.name
         for claim in claims
-        if (allocation := claim.status.allocation) is not None
-        and not can_use(allocation, name, node.metadata.labels, skips_operations=skips)
+        if (allocation := claim.status.allocation) is not None and not can_use(allocation, node)
     ]
     if elsewhere:
         return f"{text}, and cannot use claim {listed(elsewhere)} there"

@@ -31,7 +31,7 @@ from dra_operator.api.types import (
     ResourceClaimConsumerReference,
 )
 from dra_operator.ledger import ClaimKey
-from dra_operator.pods.claims import find_unknown_mappings, is_over, named_claims
+from dra_operator.pods.claims import can_use, find_unknown_mappings, is_over, named_claims
 from dra_operator.pods.objects import ObjectRecord, ObjectSet
 from dra_operator.pods.workloads import part
 from dra_operator.questions.state import ClusterState
@@ -328,13 +328,12 @@ def find_unprepared(state: ClusterState, record: ObjectRecord) -> "Explanation |
 
 def _problem_of_use(state: ClusterState, pod: Pod, claim: ResourceClaim) -> str:
     """Return why a pod that has a node cannot use a claim there, or nothing."""
-    from dra_operator.pods.nodes import usable  # noqa: PLC0415 - as above
-
     allocation, name = claim.status.allocation, pod.spec.node_name
     if allocation is None:
         return f"not allocated: {_BY_SCHEDULER}"
-    if name in state.nodes and not any(usable(state.nodes, (name,), (allocation,))):
-        where = listed([*usable(state.nodes, state.nodes, (allocation,))]) or "a node that is gone"
+    places = [each for each, node in state.inventory.nodes.items() if can_use(allocation, node)]
+    if name in state.nodes and name not in places:
+        where = listed(places) or "a node that is gone"
         return f"allocated on {where}, and cannot be used on {name}: make the pod anew without spec.nodeName"
     # A claim of a group of pods is reserved for the group.
     if any(each.uid == pod.metadata.uid or is_pod_group(each) for each in claim.status.reserved_for):

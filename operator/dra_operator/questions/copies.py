@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from dra_operator.allocator.decision import Decider
 from dra_operator.allocator.extended import classes_by_resource, extended_resources
-from dra_operator.api.core import Metadata, Pod, PodResourceClaimStatus
+from dra_operator.api.core import Metadata, Pod
 from dra_operator.api.kinds import KINDS, OWN_KINDS
 from dra_operator.api.names import GATE, POD_CLAIM_NAME, SYSTEM_PRIORITIES
 from dra_operator.api.read import ObjectError
@@ -28,7 +28,7 @@ from dra_operator.inventory import Inventory
 from dra_operator.pods.claims import make_claims
 from dra_operator.pods.gate import gets_gate, is_managed
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
-from dra_operator.pods.special_claims import ExtendedResources
+from dra_operator.pods.special_claims import find_problem
 from dra_operator.pods.workloads import (
     PodTemplate,
     Workload,
@@ -88,7 +88,7 @@ class Template:
     """What copies are made of.
 
     `claims` are those that each copy has of its own, by entry of the pod, or by the name of what was asked about;
-    `named` those that all copies use. `extended` is what the pod asks of classes by the name of a resource. `decider`
+    `named` those that all copies use. With `asks` the pod asks classes for devices by the name of a resource. `decider`
     decides the claims; `assumed` are lines about what that follows from. `origin` is of which workload the pod is.
     """
 
@@ -97,7 +97,7 @@ class Template:
     claims: Mapping[str, ObjectRecord]
     named: Mapping[str, ObjectRecord]
     pod: ObjectRecord | None = None
-    extended: ExtendedResources | None = None
+    asks: bool = False
     assumed: tuple[str, ...] = ()
     origin: tuple[Workload, PodTemplate] | None = None
 
@@ -107,7 +107,12 @@ class Template:
 
     def build_claims(self, number: int) -> dict[str, ResourceClaim]:
         """Return the claims that a copy has of its own, by entry."""
-        return {entry: number_claim(record.obj, number) for entry, record in self.claims.items()}
+        return {entry: _numbered(record.obj, number) for entry, record in self.claims.items()}
+
+    def build_all(self, number: int) -> dict[str, ResourceClaim]:
+        """Return all claims of a copy, by entry: those that all copies use, and its own."""
+        named = {entry: record.obj for entry, record in self.named.items()}
+        return {**named, **self.build_claims(number)}
 
     def build_created(self, number: int) -> list[ResourceClaim]:
         """Return the claims that are created with a copy; one of a class may be in any namespace."""
@@ -132,32 +137,18 @@ class Template:
         return find_unchecked(() if self.pod is None else (self.pod.body,))
 
     def build_pod(self, number: int) -> ObjectRecord | None:
-        """Return the pod of a copy, which knows its claims."""
+        """Return the pod of a copy."""
         if self.pod is None:
             return None
-        pod: Pod = self.pod.obj
-        statuses = {each.name: each for each in pod.status.resource_claim_statuses}
-        for entry, record in self.claims.items():
-            name = _number(record.obj.metadata.name, number)
-            statuses[entry] = PodResourceClaimStatus(entry, name)
-        return replace(
-            self.pod,
-            obj=replace(
-                pod,
-                metadata=replace(pod.metadata, name=_number(pod.metadata.name, number)),
-                status=replace(pod.status, resource_claim_statuses=tuple(statuses.values())),
-            ),
-        )
+        obj = _numbered(self.pod.obj, number)
+        metadata = {**self.pod.body["metadata"], "name": obj.metadata.name}
+        return replace(self.pod, obj=obj, body={**self.pod.body, "metadata": metadata})
 
 
-def _number(name: str, number: int) -> str:
-    return f"{name}#{number}"
-
-
-def number_claim(claim: ResourceClaim, number: int) -> ResourceClaim:
-    """Return a claim as a copy of some number has it."""
+def _numbered(obj: Any, number: int) -> Any:
+    """Return a pod or a claim as a copy of some number has it."""
     # The spec stays one object, by which its plan is known.
-    return replace(claim, metadata=replace(claim.metadata, name=_number(claim.metadata.name, number)))
+    return replace(obj, metadata=replace(obj.metadata, name=f"{obj.metadata.name}#{number}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,12 +451,12 @@ def _template_of_pod(
         if entry.resource_claim_name is not None:
             named[entry.name] = objects.records["ResourceClaim", namespace, entry.resource_claim_name]
     pod_record = objects.records[own]
-    extended = _find_extended(state, beside, pod_record)
+    asks = _asks_for_devices(state, beside, pod_record)
     assumed: tuple[str, ...] = ()
     decider = Decider.OPERATOR if GATE in find_gates(pod_record) else Decider.KUBE_SCHEDULER
     if decider is Decider.KUBE_SCHEDULER and gets_gate(pod_record, state.objects):
         decider, assumed = Decider.OPERATOR, (_gated(namespace),)
-    return Template(title, decider, claims, named, pod_record, extended, assumed)
+    return Template(title, decider, claims, named, pod_record, asks, assumed)
 
 
 def find_gates(record: ObjectRecord) -> list[str]:
@@ -474,16 +465,11 @@ def find_gates(record: ObjectRecord) -> list[str]:
     return [str(gate.get("name")) for gate in gates if isinstance(gate, Mapping)]
 
 
-def _find_extended(
-    state: ClusterState, beside: Mapping[Any, ObjectRecord], record: ObjectRecord
-) -> ExtendedResources | None:
-    """Return what a pod asks of classes by the name of a resource, if anything."""
+def _asks_for_devices(state: ClusterState, beside: Mapping[Any, ObjectRecord], record: ObjectRecord) -> bool:
+    """Return whether a pod asks classes for devices by the name of a resource. Raises QuestionError."""
     wanted = extended_resources(record.obj)
-    if not wanted:
-        return None
     records = (*state.objects.of_kind("DeviceClass"), *beside.values())
     classes = classes_by_resource(each.obj for each in records if isinstance(each.obj, DeviceClass))
-    found = ExtendedResources(record, classes, wanted)
-    if problem := found.find_problem():
+    if problem := find_problem(record.obj, classes, wanted):
         raise QuestionError(f"{record.place}: {problem}")
-    return found if any(name in classes for name in wanted) else None
+    return any(name in classes for name in wanted)

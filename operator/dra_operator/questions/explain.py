@@ -9,9 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from dra_operator.allocator.budget import Limits
 from dra_operator.allocator.decision import Allocated, Decider, Explanation, claim_key
-from dra_operator.allocator.extended import classes_by_resource, extended_resources
+from dra_operator.allocator.extended import classes_by_resource
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Metadata, Pod
@@ -23,7 +22,8 @@ from dra_operator.explain.sentence import holders_text
 from dra_operator.inventory.ownership import has_settled, owns
 from dra_operator.inventory.taints import names_device, touches
 from dra_operator.ledger import ClaimKey
-from dra_operator.pods.claims import is_over, named_claims
+from dra_operator.pods.claim_sets import State, find_settled
+from dra_operator.pods.claims import is_over, named_claims, resolve_entries
 from dra_operator.pods.edits import Kind
 from dra_operator.pods.explanation import EXTENDED, PodExplainer, PodExplanation, count_obstacles
 from dra_operator.pods.gate import (
@@ -37,8 +37,7 @@ from dra_operator.pods.gate import (
 )
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.objects import ObjectRecord
-from dra_operator.pods.pod_decision import PodDecider, PodDecision
-from dra_operator.pods.scheduler import State, find_settled
+from dra_operator.pods.pod_decision import PodDecision
 from dra_operator.pods.situation import Situation
 from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes, name_claims
 from dra_operator.pods.workloads import part
@@ -203,7 +202,9 @@ def explain(state: ClusterState, subject: Subject, effort: Effort | None = EFFOR
             found = replace(found, message=f"{found.message}; {why}")
         claims = {
             entry: claim
-            for entry, name in state.pod_explainer.claims_of(record.obj).items()
+            for entry, name in state.pod_deciders[Decider.KUBE_SCHEDULER]
+            .explainer_of_pods.claims_of(record.obj)
+            .items()
             if (claim := state.find_record("ResourceClaim", record.obj.metadata.namespace, name)) is not None
         }
         found = _with_written(found, [claim.obj for claim in claims.values()])
@@ -221,6 +222,13 @@ def explain_placed(state: ClusterState, placer: Placer, number: int, effort: Eff
     question = _Question(state, effort, kinds, (), template.name(number))
     question.is_aborted = placer.is_aborted
     return replace(question.explain_refused(placer, number), assumed=template.assumed)
+
+
+def _find_claims(state: ClusterState, pod: Pod) -> Iterator[tuple[str, ResourceClaim]]:
+    """Yield the claims of a pod that are there, by entry."""
+    for entry in resolve_entries(pod, state.find_claim, state.has_template):
+        if entry.claim is not None:
+            yield entry.name, entry.claim
 
 
 def _is_used(state: ClusterState, claim: ResourceClaim) -> bool:
@@ -323,7 +331,7 @@ class _Question:
         gates = find_gates(record)
         if others := [name for name in gates if name != GATE]:
             text = f"it has scheduling gates, and is not scheduled before they are off: {', '.join(others)}"
-            first = self._pod_decider(Decider.OPERATOR if GATE in gates else Decider.KUBE_SCHEDULER)
+            first = self.state.pod_deciders[Decider.OPERATOR if GATE in gates else Decider.KUBE_SCHEDULER]
             result = first.decide(pod, self.state.placement.requirements(record))
             then = (
                 f"fit on node {result.node}" if isinstance(result, PodDecision) else f"wait: {result.message}"
@@ -334,21 +342,17 @@ class _Question:
             return self._explain_gated(record)
         if why := self._find_lost(record):
             return self._answer("waits", why, reason=HANDED_BACK)
-        explainer = self.state.pod_explainer
+        decider = self.state.pod_deciders[Decider.KUBE_SCHEDULER]
+        explainer = decider.explainer_of_pods
         self.names = explainer.claims_of(pod)
         requirements = self.state.placement.requirements(record)
-        extended = self._find_special(pod)
-        if extended is None and extended_resources(pod):
-            decider = self._pod_decider(Decider.KUBE_SCHEDULER)
-            if (extended := decider.find_extended(pod, requirements)) is not None:
-                found = decider.decide(pod, requirements)
-                if isinstance(found, PodDecision):
-                    return self._answer(
-                        "fits",
-                        f"it fits on node {found.node}, and the scheduler has not placed it",
-                        reason=Reason.NOT_SCHEDULED.value,
-                        node=found.node,
-                    )
+        if (extended := decider.find_extended(pod, requirements)) is not None:
+            if pod.status.extended_resource_claim_status is not None:
+                self.names[EXTENDED] = extended.metadata.name
+            elif isinstance(found := decider.decide(pod, requirements), PodDecision):
+                text = f"it fits on node {found.node}, and the scheduler has not placed it"
+                return self._answer("fits", text, reason=Reason.NOT_SCHEDULED.value, node=found.node)
+            else:
                 return self._answer_pod(explainer, pod, requirements, found, extended)
         if (found_use := self._find_obstructed(pod)) is not None:
             return self._answer(*found_use, devices=devices)
@@ -414,7 +418,7 @@ class _Question:
             if claim.status.allocation is None and (text := self._find_ungated(pod, claim)):
                 return self._answer("waits", text, reason=CLAIM_NOT_GATED)
         requirements = state.placement.requirements(record)
-        decider = self._pod_decider(Decider.OPERATOR)
+        decider = state.pod_deciders[Decider.OPERATOR]
         found = decider.decide(pod, requirements)
         if isinstance(found, PodDecision):
             operator = describe_operator(state)
@@ -424,14 +428,7 @@ class _Question:
             )
             answer = self._answer("fits", text, reason=SCHEDULING_GATED, node=found.node)
             return replace(answer, state="waits")
-        explainer = PodExplainer(
-            state.explainers[Decider.OPERATOR],
-            state.pods,
-            state.find_claim,
-            state.has_template,
-            Decider.OPERATOR,
-            limits=Limits(),
-        )
+        explainer = decider.explainer_of_pods
         self.names = explainer.claims_of(pod)
         extended = decider.find_extended(pod, requirements)
         return self._answer_pod(explainer, pod, requirements, found, extended)
@@ -446,22 +443,8 @@ class _Question:
             return ""
         return handed_back(found.scheduled.message, found.let_go.node)
 
-    def _pod_decider(self, decider: Decider) -> PodDecider:
-        state = self.state
-        return PodDecider(
-            state.explainers[decider], state.pods, state.find_claim, state.has_template, decider
-        )
-
     def _find_claim(self, pod: Pod, name: str) -> ResourceClaim | None:
         return self.state.find_claim((pod.metadata.namespace, name))
-
-    def _find_special(self, pod: Pod) -> ResourceClaim | None:
-        """Return the claim that kube-scheduler made for the extended resources of a pod, if it did."""
-        status = pod.status.extended_resource_claim_status
-        found = None if status is None else self._find_claim(pod, status.resource_claim_name)
-        if found is not None:
-            self.names = {**self.names, EXTENDED: found.metadata.name}
-        return found
 
     def _find_ungated(self, pod: Pod, claim: ResourceClaim) -> str:
         """Return why the operator does not decide a claim with a gated pod; empty if it does."""
@@ -551,7 +534,7 @@ class _Question:
             if refused := Quotas(self.state).find_refusal(template.build_created(1)):
                 return self._answer("waits", refused, reason=Reason.CLAIM_NOT_CREATED.value)
             return self._explain_alone(claim, template.decider, "")
-        placer = Placer(self.state, template)
+        placer = Placer(self.state, template, self.state.new_decider(), Quotas(self.state))
         with self.state.trial():
             placed = placer.place(1)
         self.is_aborted = placer.is_aborted
@@ -568,10 +551,10 @@ class _Question:
         if placer.refusal:
             return self._answer("waits", placer.refusal, reason=Reason.CLAIM_NOT_CREATED.value)
         self.names = {entry: record.obj.metadata.name for entry, record in template.claims.items()}
+        item = placer.build_set(number)
+        requirements, extended = placer.decider.requirements(item), placer.decider.find_special(item)
         found = placer.explain(number)
-        explainer, pod = placer.build_explainer(number), template.build_pod(number)
-        assert pod is not None
-        return self._answer_pod(explainer, pod.obj, placer.requirements, found)
+        return self._answer_pod(*placer.decider.explainer_of(item), requirements, found, extended)
 
     def _explain_alone(self, claim: ResourceClaim, decider: Decider, entry: str) -> ExplainAnswer:
         """Explain a claim by itself, whoever uses it."""
@@ -635,9 +618,8 @@ class _Question:
             yield ClaimReason(entry, self.names.get(entry, ""), each.reason.value, each.message)
 
     def _devices_of(self, pod: Pod) -> Iterator[DeviceAnswer]:
-        for entry, name in self.state.pod_explainer.claims_of(pod).items():
-            claim = self.state.find_claim((pod.metadata.namespace, name))
-            if claim is not None and claim.status.allocation is not None:
+        for entry, claim in _find_claims(self.state, pod):
+            if claim.status.allocation is not None:
                 yield from devices_of(entry, claim.status.allocation)
 
     def _answer(self, state: str, message: str, *, reason: str = "", **fields: Any) -> ExplainAnswer:

@@ -11,8 +11,6 @@ from typing import Final
 
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.text import printable
-from dra_operator.api.types import AllocationResult
-from dra_operator.ledger import ClaimKey
 from dra_operator.pods.gang_assignment import Gang
 from dra_operator.questions.answers import (
     ABORTED,
@@ -112,7 +110,7 @@ def find_fit(state: ClusterState, subject: Subject, copies: int | None = None) -
 def _gang_of_copies(pods: Pods, copies: int) -> tuple[Gang, ...]:
     """Return the gang of some copies, if they are pods of which one can be decided."""
     ((template, _),) = pods.templates
-    is_decided = template.pod is not None and template.extended is None
+    is_decided = template.pod is not None and not template.asks
     return (gang_of_all(pods, copies),) if is_decided and 1 < copies <= MOST_MEMBERS else ()
 
 
@@ -167,11 +165,11 @@ def place_pods(
     missing = DECISION.find_missing(state.unread, kinds)
     placed: list[PlacedCopy] = []
     reason = message = failing = ""
-    shared, quotas = dict[ClaimKey, AllocationResult](), Quotas(state)
+    decider, quotas = state.new_decider(), Quotas(state)
     is_aborted = False
     with state.trial():
         for template, count in wanted:
-            placer = Placer(state, template, shared, quotas)
+            placer = Placer(state, template, decider, quotas)
             for number in range(1, count + 1):
                 found = placer.place(number)
                 if found is None:

@@ -365,13 +365,12 @@ def _member_of(template: Template, number: int) -> Member:
     pod = template.build_pod(number)
     if pod is None:
         raise QuestionError(f"{template.subject}: only pods make a gang")
-    metadata = {**pod.body["metadata"], "name": pod.obj.metadata.name}
-    claims = [*(each.obj for each in template.named.values()), *template.build_claims(number).values()]
+    claims = template.build_all(number).values()
     return Member(
         template.name(number).partition("/")[2].rstrip('"'),
-        replace(pod, body={**pod.body, "metadata": metadata}),
+        pod,
         tuple([each for each in claims if each.status.allocation is None]),
         tuple([each for each in claims if each.status.allocation is not None]),
         template.decider,
-        None if template.extended is None else NO_GROUP_DEVICES,
+        NO_GROUP_DEVICES if template.asks else None,
     )

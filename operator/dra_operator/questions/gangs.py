@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from dra_operator.allocator.budget import Limits
-from dra_operator.allocator.decision import Allocated, Explanation, claim_key
+from dra_operator.allocator.decision import Explanation, claim_key
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.ledger import ClaimKey
-from dra_operator.pods.explanation import PodExplainer, explain_no_node
+from dra_operator.pods.claim_sets import ClaimSet, SetDecider
+from dra_operator.pods.explanation import explain_no_node
 from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, Member, NoDecision
 from dra_operator.pods.node_fit import Obstacle
-from dra_operator.pods.nodes import usable
+from dra_operator.pods.pod_decision import PodDecision
 from dra_operator.pods.smallest_change import Effort
 from dra_operator.questions.answers import (
     DECISION,
@@ -296,42 +296,24 @@ class _GangQuestion:
                 let_count(self.state, self.gang, found)
             return self._explain_beside(member, {} if found is None else found.results)
 
-    def _build_explainer(self, member: Member, results: Mapping[ClaimKey, AllocationResult]) -> PodExplainer:
-        """Return what explains a member, some of whose claims have results."""
-        own = {
-            claim_key(claim): replace(
-                claim, status=replace(claim.status, allocation=results.get(claim_key(claim)))
-            )
-            for claim in member.claims
-        }
-
-        def find_claim(key: ClaimKey) -> ResourceClaim | None:
-            return own.get(key) or self.state.find_claim(key)
-
-        return PodExplainer(
-            self.state.explainers[member.decider],
-            self.state.pods,
-            find_claim,
-            lambda _: True,
-            member.decider,
-            limits=Limits(),
-        )
+    def _decider(self, results: Mapping[ClaimKey, AllocationResult]) -> SetDecider:
+        """Return what decides members beside others, some of whose claims have results."""
+        found = self.state.new_decider()
+        found.results |= results
+        return found
 
     def _explain_beside(self, member: Member, results: Mapping[ClaimKey, AllocationResult]) -> Explanation:
-        explainer = self._build_explainer(member, results)
-        requirements = self.state.placement.requirements(member.pod)
-        why = explainer.explain(member.pod.obj, requirements)
+        explainer, pod = (decider := self._decider(results)).explainer_of(_set_of(member))
+        requirements = decider.requirements(_set_of(member))
+        why = explainer.explain(pod, requirements)
         if why is None and not self._suitable(obstacles := self.state.pods.find_obstacles(requirements)):
             # Without claims nothing else keeps it.
             why = explain_no_node(obstacles)
         if why is not None and not why.node:
             return Explanation(why.reason, why.message)
         on = f"fits on node {why.node}" if why is not None else "fits by itself"
-        if common := self._in_common():
-            return Explanation(
-                Reason.CLAIMS_DO_NOT_FIT_TOGETHER, f"it {on}, but not with the same {common} as the others"
-            )
-        return Explanation(Reason.CLAIMS_DO_NOT_FIT_TOGETHER, f"it {on}, but not together with the others")
+        common = f"with the same {names} as" if (names := self._in_common()) else "together with"
+        return Explanation(Reason.CLAIMS_DO_NOT_FIT_TOGETHER, f"it {on}, but not {common} the others")
 
     def _in_common(self) -> str:
         """Return what all members are to have in common, if anything."""
@@ -400,9 +382,9 @@ class _GangQuestion:
         with self.state.trial():
             if found is not None:
                 let_count(self.state, self.gang, found)
-            explainer = self._build_explainer(member, {} if found is None else found.results)
-            requirements = self.state.placement.requirements(member.pod)
-            tried = explainer.find_changes(member.pod.obj, requirements, _EFFORT)
+            decider = self._decider({} if found is None else found.results)
+            explainer, pod = decider.explainer_of(_set_of(member))
+            tried = explainer.find_changes(pod, decider.requirements(_set_of(member)), _EFFORT)
         # Of pods that lack more than one claim's devices no set of claims to end is tried.
         self._are_all_tried = is_last and tried is not None and tried.is_complete
         for change in () if tried is None else tried.changes:
@@ -443,33 +425,18 @@ class _GangQuestion:
 
     def _places_all(self, waiting: Sequence[Member], domain: str) -> bool:
         """Return whether all members fit one after the other, each on the first node, with what comes first there."""
-        state, had = self.state, dict[ClaimKey, AllocationResult]()
+        decider = self._decider({})
         for member in waiting:
-            nodes = state.inventory.nodes
-            found = state.placement.find_suitable(member.pod)
-            names = [*state.nodes] if found is None else [*found.nodes]
+            asked = decider.requirements(item := _set_of(member))
             if self.gang.topology:
-                names = [each for each in names if nodes[each].labels.get(self.gang.topology) == domain]
-            held = [each.status.allocation for each in member.held if each.status.allocation is not None]
-            held += [had[key] for each in member.claims if (key := claim_key(each)) in had]
-            names = list(usable(state.nodes, names, held))
-            claims = [each for each in member.claims if claim_key(each) not in had]
-            if not claims:
-                node = names[0] if names else ""
-            else:
-                allocator = state.allocators[member.decider]
-                decision = allocator.allocate_for_pod(
-                    claims, ~allocator.node_set(names), decider=member.decider
-                )
-                node = decision.node if isinstance(decision, Allocated) else ""
-                if isinstance(decision, Allocated):
-                    for claim, result in zip(claims, decision.results, strict=True):
-                        had[claim_key(claim)] = result
-                        state.ledger.assume(*claim_key(claim), result)
-            if not node:
+                asked = replace(asked, node_selector=(*asked.node_selector, (self.gang.topology, domain)))
+            if not isinstance(decider.decide(item, asked), PodDecision):
                 return False
-            state.placement.place(member.pod, node)
         return True
+
+
+def _set_of(member: Member) -> ClaimSet:
+    return ClaimSet.of_claims((*member.claims, *member.held), member.decider, member.pod)
 
 
 def _bound(member: Member) -> GangPod:

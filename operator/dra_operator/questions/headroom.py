@@ -30,7 +30,7 @@ from dra_operator.questions.copies import Pods, Subject, Template, find_pods, on
 from dra_operator.questions.fit import ALL_AT_ONCE, FIRST_FIT, NodeCopies
 from dra_operator.questions.gang_members import all_of, build_gangs, find_gangs
 from dra_operator.questions.gangs import answer_gangs
-from dra_operator.questions.placer import PlacedCopy, Placer
+from dra_operator.questions.placer import PlacedCopy, Placer, Quotas
 from dra_operator.questions.state import ClusterState
 
 MOST_COPIES: Final = 100_000
@@ -108,7 +108,7 @@ def find_headroom(state: ClusterState, subject: Subject, by: str = "") -> Headro
     stranded: _StrandedGroups | None = None
     unlimited = False
     with state.trial():
-        placer = Placer(state, template)
+        placer = Placer(state, template, state.new_decider(), Quotas(state))
         while (more := counts.total()) < MOST_COPIES:
             found = placer.place(more + 1)
             if found is None:

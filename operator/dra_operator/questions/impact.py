@@ -31,9 +31,9 @@ from dra_operator.inventory.ownership import is_owned_taint
 from dra_operator.inventory.taints import tolerates
 from dra_operator.ledger import ClaimKey
 from dra_operator.ledger.broken import tolerated_until
+from dra_operator.pods.claim_sets import Outcome
 from dra_operator.pods.claims import is_over, named_claims
 from dra_operator.pods.edits import find_parts
-from dra_operator.pods.scheduler import Outcome
 from dra_operator.pods.workloads import part
 from dra_operator.questions.answers import (
     DECISION,

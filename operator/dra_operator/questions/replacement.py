@@ -15,11 +15,9 @@ from dra_operator.api.core import Pod
 from dra_operator.api.names import OPT_OUT_LABEL
 from dra_operator.api.types import ResourceClaim, ResourceClaimStatus
 from dra_operator.ledger import ClaimKey
-from dra_operator.pods.claim_sets import decide, make_sets
+from dra_operator.pods.claim_sets import Outcome, State, decide, make_sets, pending
 from dra_operator.pods.claims import named_claims
-from dra_operator.pods.nodes import usable
 from dra_operator.pods.objects import Key, ObjectRecord
-from dra_operator.pods.scheduler import Outcome, State, pending
 from dra_operator.pods.workloads import part
 from dra_operator.questions.claims import ConsumerIndex
 from dra_operator.questions.contents import LoadResult, remove_objects
@@ -106,23 +104,19 @@ class _Replacement:
             for item in make_sets(state.objects, state.objects.of_kind("ResourceClaim"))
             if any(claim_key(record.obj) in self.all_claims for record in item.claims)
         ]
-        outcomes = {claim_key(outcome.claim): outcome for outcome in decide(sets, state.scheduler)}
-        return {key: self._check_use(state, key, outcomes[key]) for key in self.claims & outcomes.keys()}
+        found = decide(sets, state.new_decider(), state.broken)
+        outcomes = {claim_key(outcome.claim): outcome for outcome in found.outcomes}
+        return {
+            key: self._check_use(found.stuck, key, outcomes[key]) for key in self.claims & outcomes.keys()
+        }
 
-    def _check_use(self, state: ClusterState, key: ClaimKey, outcome: Outcome) -> Outcome:
+    def _check_use(self, stuck: Mapping[PodKey, str], key: ClaimKey, outcome: Outcome) -> Outcome:
         """Return what a claim comes to; one that kept its devices waits if a pod can use it nowhere."""
         if outcome.state is State.ALLOCATED or outcome.allocation is None:
             return outcome
-        scheduler = state.scheduler
-        for namespace, name in sorted(self.pods[key]):
-            pod = state.objects.records["Pod", namespace, name]
-            runnable = scheduler.placement.find_runnable(pod)
-            names = scheduler.nodes if runnable is None else runnable.nodes
-            if any(usable(scheduler.nodes, names, [outcome.allocation])):
-                continue
-            text = f"it keeps its devices, which pod {name} can use on no other node"
-            why = "" if runnable is None else f": {runnable.why}"
-            return pending(outcome.record, Explanation(Reason.NOT_SCHEDULED, f"{text}{why}"))
+        for pod in sorted(self.pods[key] & stuck.keys()):
+            text = f"it keeps its devices, which pod {pod[1]} can use on no other node: {stuck[pod]}"
+            return pending(outcome.record, Explanation(Reason.NOT_SCHEDULED, text))
         return outcome
 
 

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     # Imported where they are made: counting devices takes no decision, and `kubectl dra top` would wait for the import.
     from dra_operator.allocator.allocator import Allocator
     from dra_operator.explain import Explainer
+    from dra_operator.pods.claim_sets import SetDecider
     from dra_operator.pods.cluster_pods import ClusterPods
-    from dra_operator.pods.explanation import PodExplainer
     from dra_operator.pods.placement import PodPlacement
-    from dra_operator.pods.scheduler import Scheduler
+    from dra_operator.pods.pod_decision import PodDecider
     from dra_operator.questions.claims import ConsumerIndex
     from dra_operator.questions.manifests import Source
 
@@ -297,33 +297,24 @@ class ClusterState:
         """What is wrong with each allocation that cannot be used any more."""
         return {key: fault_texts.broken(each) for key, each in self.breakages.items()}
 
-    @cached_property
-    def scheduler(self) -> "Scheduler":
-        """What decides the claims of pods together, where these can run."""
-        from dra_operator.pods.scheduler import Scheduler  # noqa: PLC0415
+    def new_decider(self) -> "SetDecider":
+        """Return what decides claims together with the pods that use them, within a trial."""
+        from dra_operator.pods.claim_sets import SetDecider  # noqa: PLC0415
 
-        return Scheduler(
-            self.objects,
-            self.nodes,
-            self.ledger,
-            self.allocators,
-            self.build_allocator,
-            self.broken,
-            self.placement,
+        return SetDecider(
+            self.explainers, self.placement, self.find_claim, self.has_template, self.are_nodes_assumed
         )
 
     @cached_property
-    def pod_explainer(self) -> "PodExplainer":
-        """What explains pods by the present state."""
-        from dra_operator.pods.explanation import PodExplainer  # noqa: PLC0415
+    def pod_deciders(self) -> "Mapping[Decider, PodDecider]":
+        """What decides pods by the present state, each on behalf of its decider."""
+        from dra_operator.pods.pod_decision import PodDecider  # noqa: PLC0415
 
-        return PodExplainer(
-            self.explainers[Decider.KUBE_SCHEDULER],
-            self.pods,
-            self.find_claim,
-            self.has_template,
-            limits=Limits(),
-        )
+        lookups = self.find_claim, self.has_template
+        return {
+            decider: PodDecider(each, self.pods, *lookups, decider, Limits())
+            for decider, each in self.explainers.items()
+        }
 
     def has_all(self, kind: str) -> bool:
         """Return whether all objects of a kind are known: some are given or it was listed, and all could be read.

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
+from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Pod
 from dra_operator.pods.claims import is_over
@@ -239,7 +240,8 @@ def _explain_missing(
 
     def refuse(placer: Placer, number: int) -> None:
         # What ends a copy that was placed before is no change.
-        tried = effort if number == 1 and not placer.shared else None
+        named = {claim_key(record.obj) for record in placer.template.named.values()}
+        tried = effort if number == 1 and named.isdisjoint(placer.decider.results) else None
         refused.append(explain_placed(state, placer, number, tried))
 
     fit = place_pods(state, pods, wanted, refuse)
