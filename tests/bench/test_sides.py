@@ -1,9 +1,7 @@
 """The two sides of the benchmark of the allocator: each is given the same before its first claim."""
 
-import argparse
 import importlib.util
 import json
-import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 from versus import sides
-from versus.rows import compared, measure
+from versus.rows import compared
 
 from dra_operator.allocator.self_check import SCENARIO, TIMES
 
@@ -68,41 +66,6 @@ def test_both_rehearse(commands):
     assert "--cold" not in ours.words
     lines = Path(upstream.words[upstream.words.index("-rehearsal") + 1]).read_text().splitlines()
     assert [json.loads(line) for line in lines] == [SCENARIO] * TIMES
-
-
-def test_another_interpreter_runs_ours_with_the_same_libraries(commands):
-    """It need not have any itself; Go is run as ever."""
-    ours, upstream = commands(python="/usr/bin/other")
-
-    assert ours.words[0] == "/usr/bin/other"
-    assert Path(pytest.__file__).parents[1] in map(Path, ours.variables["PYTHONPATH"].split(os.pathsep))
-    assert upstream.words[0] == "upstream"
-
-
-def test_an_interpreter_of_another_version_is_refused(bench, tmp_path):
-    """Compiled libraries would not load there, or be others."""
-    other = tmp_path / "python"
-    other.write_text("#!/bin/sh\necho Python 2.7.18\n")
-    other.chmod(0o755)
-
-    with pytest.raises(argparse.ArgumentTypeError, match="is not Python 3"):
-        bench._interpreter(str(other))
-    with pytest.raises(argparse.ArgumentTypeError, match="no interpreter"):
-        bench._interpreter(str(tmp_path / "absent"))
-    assert bench._interpreter(sys.executable) == sys.executable
-
-
-@pytest.mark.parametrize(
-    ("milliseconds", "rounds"), [((1, 1), 15), ((1, 17), 3), ((1, 6), 9), ((1, 2000), 1)]
-)
-def test_what_is_brief_is_measured_more_often(tmp_path, milliseconds, rounds):
-    """As long as both sides together are: the mean of a few claims differs by a third from round to round."""
-    (tmp_path / "file").write_text('{"nodes": []}')
-    answer = [{"claim": "c", "node": "n", "result": {}}]
-    both = [sides.Side(lambda _, took=took: sides.Round(took, 1, 1, 0, 1, answer)) for took in milliseconds]
-    measure("some-00000", tmp_path / "file", both, rounds=3, seconds=1)
-
-    assert len(both[1].rounds) == rounds
 
 
 def _answers(*nodes):

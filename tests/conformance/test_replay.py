@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from conformance.replay import app, percentile
+from conformance.replay import app
 from conformance.scenarios import difference, is_equal
 
 ALLOCATED = {"request": "r", "driver": "d", "pool": "n1", "device": "a"}
@@ -71,48 +71,6 @@ def test_another_answer_ends_with_1(tmp_path: Path) -> None:
 
     assert result.exit_code == 1
     assert 'one: expected {"unsatisfiable":true}' in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        ("{", "the line is not JSON: "),
-        ("[1]", "the line: [1] is not an object"),
-        ('{"kind": "ResourceClaim", "metadata": {"name": "a"}, "spec": {}}', "the line is no scenario: "),
-        ('{"name": "x", "nodes": [{"metadata": 3}]}', "Node: metadata: 3 is not an object"),
-        ('{"features": {"No": true}}', "unknown feature 'No'"),
-        ('{"features": ["No"]}', 'features: ["No"] is not an object'),
-        ('{"nodes": 5}', "nodes: 5 is not a list"),
-        ('{"claims": {"a": 1}}', 'claims: {"a": 1} is not a list'),
-        ('{"claims": ' + 300 * "[" + 300 * "]" + "}", "the document is nested too deeply"),
-        ('{"features": {"AdminAccess": "no"}}', 'features.AdminAccess: "no" is not true or false'),
-        ('{"claims": [], "noDefaults": 1}', "noDefaults: 1 is not true or false"),
-        ('{"claims": [], "expected": ["a"]}', 'expected: ["a"] is not an object'),
-        (
-            '{"allocatedState": {"device": []}}',
-            "allocatedState: device: none of devices, sharedDevices, consumedCapacity",
-        ),
-        (
-            '{"allocatedState": {"devices": [{"driver": [], "pool": "p", "device": "a"}]}}',
-            "allocatedState.devices: driver is required, as text",
-        ),
-        ('{"allocatedState": {"devices": [1]}}', "allocatedState.devices: 1 is not an object"),
-        (
-            '{"allocatedState": {"devices": [{"driver": "d", "device": "a"}]}}',
-            "allocatedState.devices: pool is required",
-        ),
-    ],
-)
-def test_a_bad_line_is_answered_and_the_next_one_follows(tmp_path: Path, bad: str, message: str) -> None:
-    """It has its number for a name if it has no other, says what is wrong, and the end is 2."""
-    result = run(tmp_path, bad, scenario())
-    first, second = lines(result)
-
-    assert result.exit_code == 2
-    assert first["errorKind"] == "input"
-    assert first["error"].startswith(message)
-    assert first["name"] in {"1", "x"}
-    assert second["node"] == "n1"
 
 
 @pytest.mark.parametrize(
@@ -225,64 +183,3 @@ def test_a_use_below_zero_is_the_cause_of_a_difference(amount: str, name: str | 
 
     assert difference({"allocated": [{"status": {"allocation": {"devices": {"results": [result]}}}}]}) == name
     assert difference({"allocatedState": {"consumedCapacity": [used]}}) == name
-
-
-REQUEST = {"name": "r", "exactly": {"deviceClassName": "c", "count": 1}}
-
-
-def claim(name: str, **more: Any) -> dict[str, Any]:
-    """Return a claim for one device."""
-    request = {"name": "r", "exactly": {**REQUEST["exactly"], **more}}
-    return {
-        "metadata": {"name": name, "namespace": "ns"},
-        "spec": {"devices": {"requests": [request]}},
-    }
-
-
-def timed_scenario(*claims: dict[str, Any], devices: int = 2) -> dict[str, Any]:
-    """Return a scenario with one node, some devices and these claims."""
-    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
-    names = [{"name": f"d{number}"} for number in range(devices)]
-    spec = {"driver": "d", "pool": pool, "nodeName": "n1", "devices": names}
-    return {
-        "name": "one",
-        "nodes": [{"metadata": {"name": "n1"}}],
-        "deviceClasses": [{"metadata": {"name": "c"}, "spec": {}}],
-        "resourceSlices": [{"metadata": {"name": "s"}, "spec": spec}],
-        "claims": list(claims),
-    }
-
-
-def run_sequential(folder: Path, *rows: dict[str, Any], options: tuple[str, ...] = ()) -> Result:
-    """Replay these rows one claim after the other."""
-    file = folder / "scenarios.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return CliRunner().invoke(app, [str(file), "--sequential", *options])
-
-
-def answers(folder: Path, row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the lines of `--out`."""
-    out = folder / "out.jsonl"
-    result = run_sequential(folder, row, options=("--out", str(out)))
-    assert result.exit_code == 0, result.output
-    return [json.loads(text) for text in out.read_text().splitlines()]
-
-
-def test_claims_of_a_pod_fit_together_or_not_at_all(tmp_path: Path) -> None:
-    """The second pod needs two devices of one node, of which the first has left one; the third needs one."""
-    claims = [claim(name) for name in "abcd"]
-    for item, pod in zip(claims, ("one", "two", "two", "three"), strict=True):
-        item["metadata"]["ownerReferences"] = [{"kind": "Pod", "name": pod, "uid": pod}]
-    lines = answers(tmp_path, timed_scenario(*claims))
-
-    assert [line["node"] for line in lines] == ["n1", None, None, "n1"]
-    assert [line["claim"] for line in lines] == ["a", "b", "c", "d"]
-
-
-@pytest.mark.parametrize(
-    ("count", "percent", "value"),
-    [(100, 50, 50), (100, 99, 99), (1, 99, 1), (2, 50, 1), (300, 99, 297), (0, 50, 0)],
-)
-def test_percentiles_are_values_that_occurred(count: int, percent: int, value: int) -> None:
-    """The smallest one that so many of 100 do not exceed."""
-    assert percentile([float(number) for number in range(count, 0, -1)], percent) == value
