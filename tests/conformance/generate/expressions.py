@@ -4,7 +4,7 @@ Text of random tokens would hardly ever compile. So an expression of a wanted ty
 are expressions of types of their own; `dyn` stands for what a device's attributes are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from conformance.generate.chance import Chance
 from conformance.generate.templates import LEAVES, TEMPLATES
@@ -14,12 +14,17 @@ _DEEPER = 0.8
 
 
 class Expressions:
-    """Draws expressions; `device` says whether they may read one."""
+    """Draws expressions; `device` says whether they may read one, `more` are further leaves."""
 
-    def __init__(self, chance: Chance, *, device: bool) -> None:
+    def __init__(
+        self, chance: Chance, *, device: bool, more: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
         self.chance = chance
         self._leaves = {
-            kind: tuple(leaf for leaf in leaves if device or "device" not in leaf) or ("dyn(1)",)
+            kind: tuple(
+                leaf for leaf in (*leaves, *(more or {}).get(kind, ())) if device or "device" not in leaf
+            )
+            or ("dyn(1)",)
             for kind, leaves in LEAVES.items()
         }
         self._templates = {
