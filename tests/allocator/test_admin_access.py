@@ -29,43 +29,6 @@ def test_a_namespace_without_the_label_is_refused(admin_scene: Any, ask: Any, la
     assert (decision.reason, decision.subject) == (Reason.ADMIN_ACCESS_DENIED, ("Namespace", "team"))
 
 
-def test_admin_access_takes_what_is_in_use_and_leaves_it_in_use(admin_scene: Any, ask: Any) -> None:
-    """It blocks nobody afterwards."""
-    admin_scene.use("admin", ask("r", 1, adminAccess=True))
-    admin_scene.use("normal", ask())
-
-    assert admin_scene.picks(admin_scene.claim(ask("r", 1, adminAccess=True))) == ["r=a"]
-
-
-def test_admin_access_never_takes_a_device_twice_for_one_claim(admin_scene: Any, ask: Any) -> None:
-    """Two claims may, one claim may not."""
-    twice = [ask(name, 1, adminAccess=True) for name in "xy"]
-
-    assert admin_scene.picks(admin_scene.claim(*twice)) is None
-    assert admin_scene.picks(*(admin_scene.claim(item, name=item["name"]) for item in twice)) == [
-        "x=a",
-        "y=a",
-    ]
-
-
-def test_admin_access_first_blocks_a_normal_claim_of_the_same_attempt(admin_scene: Any, ask: Any) -> None:
-    """As upstream has it: the order of claims is not searched."""
-    admin, normal = (
-        admin_scene.claim(ask("x", 1, adminAccess=True), name="x"),
-        admin_scene.claim(ask("y"), name="y"),
-    )
-
-    assert admin_scene.picks(normal, admin) == ["y=a", "x=a"]
-    assert admin_scene.picks(admin, normal) is None
-
-
-def test_admin_access_does_not_tolerate_taints(admin_scene: Any, ask: Any) -> None:
-    """A taint needs a toleration, whoever asks."""
-    admin_scene.slice("s", {"name": "a", "taints": [{"key": "k", "effect": "NoSchedule"}]}, nodeName="n1")
-
-    assert admin_scene.picks(admin_scene.claim(ask("r", 1, adminAccess=True))) is None
-
-
 # --- counted, without the exhaustive search
 
 
@@ -89,15 +52,3 @@ def test_counters_have_to_fit_though_the_owner_has_paid(
 
 
 # --- left to the exhaustive search
-
-
-def test_a_selector_that_fails_on_a_device_in_use_ends_the_attempt(admin_scene: Any, ask: Any) -> None:
-    """Admin access looks at devices in use, so it meets their errors, too; others never look."""
-    admin_scene.slice("s", "a", {"name": "b", "attributes": {"kind": {"int": 1}}}, nodeName="n1")
-    admin_scene.hold("owner", "a", "n1")
-    selector = 'device.attributes["gpu.example.com"].kind == 1'
-    decision = admin_scene.decide(admin_scene.claim(ask("r", 1, selector, adminAccess=True)))
-
-    assert admin_scene.picks(admin_scene.claim(ask("r", 1, selector))) == ["r=b"]
-    assert isinstance(decision, Failed)
-    assert decision.reason is Reason.SELECTOR_FAILED

@@ -169,29 +169,3 @@ def test_each_difference_that_the_page_lists_has_a_test(repository: Path) -> Non
 
     assert rows
     assert [name for name in rows if name not in tests] == []
-
-
-def test_admin_access_is_charged_counters(scene: Any, ask: Any) -> None:
-    """Equal to upstream, though a known defect there: exhausted counters refuse admin access."""
-    scene.put("Namespace", "team", labels={"resource.kubernetes.io/admin-access": "true"})
-    scene.nodes("n1")
-    use = [{"counterSet": "set", "counters": {"cores": {"value": "1"}}}]
-    counters = [{"name": "set", "counters": {"cores": {"value": "1"}}}]
-    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters)
-    scene.slice("s", {"name": "a", "consumesCounters": use}, nodeName="n1", count=2)
-    scene.use("owner", ask())
-
-    assert scene.picks(scene.claim(ask("r", 1, adminAccess=True))) is None
-
-
-def test_devices_that_are_not_published_use_no_counters(scene: Any, ask: Any) -> None:
-    """Equal to upstream, though a known defect there: a repartitioned device can be overcommitted."""
-    scene.nodes("n1")
-    use = [{"counterSet": "set", "counters": {"cores": {"value": "1"}}}]
-    counters = [{"name": "set", "counters": {"cores": {"value": "1"}}}]
-    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters)
-    scene.slice("s", {"name": "old", "consumesCounters": use}, nodeName="n1", count=2)
-    scene.use("owner", ask())
-    scene.slice("s", {"name": "new", "consumesCounters": use}, nodeName="n1", count=2)
-
-    assert scene.picks(scene.claim(ask())) == ["r=new"]

@@ -39,44 +39,6 @@ def listed(name: str, *values: str, kind: str = "gpu") -> dict[str, Any]:
     return {"name": name, "attributes": {"links": links, "kind": {"string": kind}}}
 
 
-def match(*requests: str, attribute: str = "links") -> dict[str, Any]:
-    """Return the constraint that devices have a link in common."""
-    return {"matchAttribute": f"{DRIVER}/{attribute}", "requests": list(requests)}
-
-
-DIFFER = {"distinctAttribute": f"{DRIVER}/links"}
-
-
-def test_devices_match_in_any_value_of_their_lists(counted_only: Any, ask: Any) -> None:
-    """A single value counts as a list of one."""
-    counted_only.slice(
-        "s", listed("a", "x", "y"), listed("b", "z", "w"), listed("c", "w"), listed("d", "w", "y")
-    )
-
-    assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=[match()])) == ["r=b", "r=c", "r=d"]
-
-
-def test_devices_differ_where_their_lists_have_nothing_in_common(counted_only: Any, ask: Any) -> None:
-    """Each with each other."""
-    counted_only.slice(
-        "s", listed("a", "x", "y"), listed("b", "y", "z"), listed("c", "z", "w"), listed("d", "v")
-    )
-
-    assert counted_only.picks(counted_only.claim(ask("r", 3), constraints=[DIFFER])) == ["r=a", "r=c", "r=d"]
-    assert counted_only.picks(counted_only.claim(ask("r", 4), constraints=[DIFFER])) is None
-
-
-def test_a_list_that_is_switched_off_agrees_with_nothing(scene_with: Any, ask: Any) -> None:
-    """It is taken alone, or as the first of those that are to differ."""
-    scene = scene_with(list_type_attributes=False)
-    scene.nodes("n")
-    scene.slice("s", listed("a", "x", "y"), listed("b", "x", "y"), listed("c", "x"), listed("d", "x"))
-
-    for constraint, pair in ((match(), ["r=c", "r=d"]), (DIFFER, ["r=a", "r=c"])):
-        assert scene.picks(scene.claim(ask("r", 1), constraints=[constraint])) == ["r=a"]
-        assert scene.picks(scene.claim(ask("r", 2), constraints=[constraint])) == pair
-
-
 # --- the exhaustive search, and the others at each of their ways
 
 _LETTERS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=3)

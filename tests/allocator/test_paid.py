@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-from dra_operator.allocator.decision import Unsatisfied
-
 GPU = "gpu.example.com"
 
 
@@ -32,15 +30,6 @@ def share(ask: Any, name: str, time: int = 1, count: int = 1) -> dict[str, Any]:
     """Return a request for shares of so much time."""
     request: dict[str, Any] = ask(name, count, capacity={"requests": {"time": str(time)}})
     return request
-
-
-def test_two_requests_share_what_only_one_can_pay(counted_only: Any, ask: Any) -> None:
-    """The second share of a device draws on nothing."""
-    publish(counted_only, {"set": 2}, part("a", 2, 2), part("b", 2, 2))
-
-    assert counted_only.picks(counted_only.claim(share(ask, "p"), share(ask, "q"))) == ["p=a", "q=a"]
-    assert counted_only.decide(counted_only.claim(share(ask, "p", 2), share(ask, "q"))) == Unsatisfied()
-    assert counted_only.decide(counted_only.claim(share(ask, "p", count=2))) == Unsatisfied()
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -35,39 +35,6 @@ def refreshed(inventory: Inventory) -> Views:
     return views
 
 
-@pytest.mark.parametrize(
-    ("where", "node_1", "node_2"),
-    [
-        pytest.param({"nodeName": "node-1"}, ["1"], [], id="node name"),
-        pytest.param({"allNodes": True}, ["1"], ["1"], id="all nodes"),
-        pytest.param({"nodeSelector": ZONE}, ["1"], [], id="selector"),
-        pytest.param({}, [], [], id="nothing known"),
-    ],
-)
-def test_a_slice_concerns_the_nodes_it_names(
-    two_nodes: Inventory, make_slice: Any, where: dict[str, Any], node_1: list[str], node_2: list[str]
-) -> None:
-    """By node name, for all, or by selector; a slice that says nothing known is left out."""
-    two_nodes.put(make_slice("a", ["1"], **where))
-    views = refreshed(two_nodes)
-
-    assert (devices(views, "node-1"), devices(views, "node-2")) == (node_1, node_2)
-
-
-def test_devices_can_choose_their_nodes_themselves(two_nodes: Inventory, make_slice: Any) -> None:
-    """With per-device selection a node sees the devices that name it."""
-    own = [
-        {"name": "1", "nodeName": "node-1"},
-        {"name": "2", "nodeSelector": ZONE},
-        {"name": "3", "allNodes": True},
-    ]
-    two_nodes.put(make_slice("a", own, perDeviceNodeSelection=True))
-    views = refreshed(two_nodes)
-
-    assert devices(views, "node-1") == ["1", "2", "3"]
-    assert devices(views, "node-2") == ["3"]
-
-
 def test_search_order_is_pool_slice_device(two_nodes: Inventory, make_slice: Any) -> None:
     """Pools and slices by name, devices as published, pools with binding conditions last."""
     ready = {"name": "late", "bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]}

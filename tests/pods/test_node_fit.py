@@ -16,7 +16,6 @@ from dra_operator.pods.node_fit import (
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 ZONE = "topology.kubernetes.io/zone"
-ANY = "0.0.0.0"  # noqa: S104 - stands for all addresses
 
 
 def pod(**spec):
@@ -46,28 +45,6 @@ def obstacle(body, there, volumes=()):
     """Return what keeps a pod from a node, as people read it."""
     found = NodeFit(read_requirements(body), volumes).find_obstacle(there)
     return None if found is None else str(found)
-
-
-@pytest.mark.parametrize(
-    ("body", "there", "expected"),
-    [
-        (pod(nodeName="n1"), node(), None),
-        (pod(nodeName="n2"), node(), "nodeName n2"),
-        (pod(nodeSelector={"disk": "ssd"}), node(disk="ssd"), None),
-        (pod(nodeSelector={"disk": "ssd"}), node(disk="hdd"), "nodeSelector disk=ssd"),
-        (pod(nodeSelector={"a": "1", "disk": "ssd"}), node(a="1"), "nodeSelector disk=ssd"),
-        (pod(nodeSelector={"disk": ""}), node(), "nodeSelector disk="),
-        (pod(), node({"unschedulable": True}), "unschedulable"),
-        (
-            pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]),
-            node({"unschedulable": True}),
-            None,
-        ),
-    ],
-)
-def test_name_selector_and_cordon(body, there, expected):
-    """NodeName, NodeUnschedulable, and the selector's half of NodeAffinity."""
-    assert obstacle(body, there) == expected
 
 
 @pytest.mark.parametrize(
@@ -188,29 +165,6 @@ def test_filters_come_in_the_order_of_kube_scheduler():
         mend[found]()
 
     assert told == [*mend]
-
-
-@pytest.mark.parametrize(
-    ("asked", "used", "conflicts"),
-    [
-        ({"hostPort": 80}, {"hostPort": 80}, True),
-        ({"hostPort": 80}, {"hostPort": 81}, False),
-        ({"hostPort": 80, "protocol": "UDP"}, {"hostPort": 80}, False),
-        ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80, "hostIP": "10.0.0.2"}, False),
-        ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80, "hostIP": "10.0.0.1"}, True),
-        ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80}, True),
-        ({"hostPort": 80, "hostIP": ANY}, {"hostPort": 80, "hostIP": "10.0.0.1"}, True),
-        ({}, {"hostPort": 80}, False),
-    ],
-)
-def test_ports_of_the_node(asked, used, conflicts):
-    """By number, protocol and address, where 0.0.0.0 and none stand for all."""
-    there = node()
-    spec = pod(containers=[{"name": "c", "ports": [{"containerPort": 80, **used}]}])["spec"]
-    there.ports = dict.fromkeys(read_ports(FieldReader("Pod", {}), spec), 1)
-
-    body = pod(containers=[{"name": "c", "ports": [{"containerPort": 80, **asked}]}])
-    assert (obstacle(body, there) is not None) is conflicts
 
 
 @pytest.mark.parametrize(

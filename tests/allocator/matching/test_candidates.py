@@ -4,23 +4,8 @@ from typing import Any
 
 from dra_operator.allocator.budget import Limits
 from dra_operator.allocator.decision import Failed, Unsatisfied
-from dra_operator.cel.device import PreparedDevice
-from dra_operator.cel.program import Selector
 
 UUID = 'device.attributes["gpu.example.com"].uuid'
-
-
-class Watched:
-    """A selector that remembers which devices it was asked about."""
-
-    def __init__(self, program: Selector, asked: list[Any]) -> None:
-        self.reads, self.may_take_long = program.reads, program.may_take_long
-        self.match = lambda device: asked.append(seen(device)) or program.match(device)
-
-
-def seen(device: PreparedDevice) -> Any:
-    """Return the value that tells a device here from others."""
-    return device.attributes.get("gpu.example.com/uuid")
 
 
 def gpus(*uuids: str, **fields: Any) -> list[dict[str, Any]]:

@@ -35,17 +35,6 @@ def shown(expression: str, content: Slice) -> PreparedDevice:
     return device
 
 
-DEVICE = {
-    "attributes": {
-        "model": {"string": "a"},
-        "d.example/model": {"string": "b"},
-        "other.example/model": {"string": "c"},
-        "index": {"int": 1},
-    },
-    "capacity": {"memory": {"value": "1Gi"}, "cores": {"value": "4"}},
-}
-
-
 def test_the_part_that_is_read_decides(slice_with) -> None:
     """Every recorded selector says the same of the part as of the whole device."""
     narrowed = 0

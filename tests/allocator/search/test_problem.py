@@ -9,22 +9,6 @@ from dra_operator.allocator.decision import Failed
 
 
 @pytest.fixture
-def wide(scene: Any) -> Callable[[int], Any]:
-    """Make a pool that all nodes see, of so many devices to share; each has room for two of the amount asked for."""
-
-    def build(devices: int) -> Any:
-        scene.nodes("n")
-        shared = [
-            {"name": f"{number:04}", "allowMultipleAllocations": True, "capacity": {"rate": {"value": "40G"}}}
-            for number in range(devices)
-        ]
-        scene.slice("s", *shared)
-        return scene
-
-    return build
-
-
-@pytest.fixture
 def two_drivers(scene: Any) -> Any:
     """A node with three devices of the driver that class `gpu` takes, behind as many of another one."""
     scene.device_class("gpu", 'device.driver == "gpu.example.com"')

@@ -25,47 +25,6 @@ def counters(memory: str, *names: str) -> list[dict[str, Any]]:
     return [{"name": name, "counters": {"memory": {"value": memory}}} for name in names or ("set",)]
 
 
-def wants(memory: str) -> dict[str, Any]:
-    """Return the field of a request that asks for memory."""
-    return {"capacity": {"requests": {"memory": memory}}}
-
-
-def test_shares_of_one_device_go_to_different_requests(scene: Any, ask: Any) -> None:
-    """A request never gets the same device twice, two requests may."""
-    scene.nodes("n1")
-    scene.slice("s", shared("a", "10Gi"), nodeName="n1")
-
-    assert scene.picks(scene.claim(ask("x", 1, **wants("4Gi")), ask("y", 1, **wants("6Gi")))) == [
-        "x=a",
-        "y=a",
-    ]
-    assert scene.picks(scene.claim(ask("x", 2, **wants("1Gi")))) is None
-
-
-def test_a_full_device_takes_no_more_shares(scene: Any, ask: Any) -> None:
-    """Committed shares count; what they leave can be taken to the last byte."""
-    scene.nodes("n1")
-    scene.slice("s", shared("a", "10Gi"), nodeName="n1")
-    scene.use("other", ask("r", 1, **wants("4Gi")))
-
-    assert scene.picks(scene.claim(ask("r", 1, **wants("7Gi")))) is None
-    assert scene.picks(scene.claim(ask("r", 1, **wants("6Gi")))) == ["r=a"]
-
-
-def test_counters_are_charged_once_a_device(scene: Any, ask: Any) -> None:
-    """A second share does not pay again, committed or in the same attempt."""
-    scene.nodes("n1")
-    use = partition("a", "4Gi")["consumesCounters"]
-    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("4Gi"))
-    scene.slice("s", shared("a", "10Gi", consumesCounters=use), partition("b", "4Gi"), nodeName="n1", count=2)
-    both = scene.claim(ask("x", 1, **wants("1Gi")), ask("y", 1, **wants("1Gi")))
-
-    assert scene.picks(both) == ["x=a", "y=a"]
-    scene.use("other", ask("r", 1, **wants("1Gi")))
-    assert scene.picks(both) == ["x=a", "y=a"]
-    assert scene.picks(scene.claim(ask("r", 1, "!device.allowMultipleAllocations"))) is None
-
-
 def test_a_counter_set_named_twice_is_charged_twice(scene: Any, ask: Any) -> None:
     """No API server admits it, but what is not admitted must not overdraw either."""
     scene.nodes("n1")
@@ -87,33 +46,6 @@ def test_a_counter_set_named_twice_has_to_admit_a_device_twice(scene: Any, ask: 
     assert scene.picks(scene.claim(ask())) == ["r=b"]
 
 
-def test_equally_named_pools_of_two_drivers_do_not_share_counters(scene: Any, ask: Any) -> None:
-    """Counters belong to driver and pool."""
-    scene.nodes("n1")
-    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("4Gi"))
-    scene.slice("s", partition("a", "4Gi"), nodeName="n1", count=2)
-    for name, extra in (
-        ("c2", {"sharedCounters": counters("4Gi")}),
-        ("s2", {"devices": [partition("b", "4Gi")]}),
-    ):
-        pool = {"name": "n1", "generation": 1, "resourceSliceCount": 2}
-        scene.put("ResourceSlice", name, spec={"driver": "nic", "pool": pool, "nodeName": "n1", **extra})
-
-    assert scene.picks(scene.claim(ask("r", 2))) == ["r=a", "r=b"]
-
-
-def test_a_negative_counter_closes_the_pool_to_counter_users(scene: Any, ask: Any) -> None:
-    """As upstream has it, whichever counter is negative; other devices are not concerned."""
-    scene.nodes("n1")
-    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("4Gi", "set", "other"))
-    devices = (partition("a", "4Gi"), partition("b", "1Gi", counter_set="other"), "plain")
-    scene.slice("s", *devices, nodeName="n1", count=2)
-    scene.use("holder", ask())
-    scene.slice("c", nodeName="n1", count=2, sharedCounters=[*counters("3Gi"), *counters("4Gi", "other")])
-
-    assert scene.picks(scene.claim(ask())) == ["r=plain"]
-
-
 def test_counters_of_any_size_are_exact(scene: Any, ask: Any) -> None:
     """Quantities beyond int64 neither overflow nor change what was published."""
     scene.nodes("n1")
@@ -122,29 +54,6 @@ def test_counters_of_any_size_are_exact(scene: Any, ask: Any) -> None:
 
     assert scene.picks(scene.claim(ask("r", 2))) == ["r=a", "r=b"]
     assert scene.picks(scene.claim(ask("r", 3))) is None
-
-
-@pytest.mark.parametrize(
-    ("groups", "fits"),
-    [
-        pytest.param((("x",), ("x", "y")), True, id="one in common"),
-        pytest.param((("x",), ("y",)), False, id="none in common"),
-        pytest.param((("x",), ()), False, id="one has none"),
-        pytest.param((("m", "v"), ("v", "x"), ("m", "x")), False, id="pairwise is not enough"),
-    ],
-)
-def test_devices_of_a_counter_set_share_a_group(scene: Any, ask: Any, groups: Any, *, fits: bool) -> None:
-    """In one attempt as well as beside a committed device."""
-    scene.nodes("n1")
-    scene.slice("c", nodeName="n1", count=2, sharedCounters=counters("40Gi"))
-    devices = [partition(f"d{number}", "1Gi", *own) for number, own in enumerate(groups)]
-    scene.slice("s", *devices, nodeName="n1", count=2)
-    together = scene.picks(scene.claim(ask("r", len(groups))))
-    for number in range(len(groups) - 1):
-        scene.use(f"holder-{number}", ask())
-
-    assert (together is not None) is fits
-    assert (scene.picks(scene.claim(ask())) is not None) is fits
 
 
 @pytest.mark.parametrize(("node", "admitted"), [("n1", "grouped-1"), ("n2", "plain-2")])
