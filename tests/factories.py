@@ -2,12 +2,16 @@
 
 V1 = "resource.k8s.io/v1"
 GPU = "gpu.example.com"
-_CORE = ("Namespace", "Node", "Pod")
+_OTHERS = {
+    **dict.fromkeys(("Namespace", "Node", "PersistentVolume", "PersistentVolumeClaim", "Pod"), "v1"),
+    **dict.fromkeys(("DaemonSet", "Deployment"), "apps/v1"),
+    "Job": "batch/v1",
+}
 
 
 def manifest(kind, name, spec=None, *, version=None, status=None, **metadata):
-    """An object of the core group, or of resource.k8s.io, in v1 or another version."""
-    api_version = "v1" if kind in _CORE else f"resource.k8s.io/{version or 'v1'}"
+    """An object of resource.k8s.io, in v1 or another version, or of a group of others."""
+    api_version = _OTHERS.get(kind, f"resource.k8s.io/{version or 'v1'}")
     body = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **metadata}}
     return body | ({} if spec is None else {"spec": spec}) | ({} if status is None else {"status": status})
 

@@ -15,6 +15,7 @@ from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
 from dra_operator.pods.node_fit import read_requirements
 from dra_operator.pods.pod_decision import PodDecider, PodDecision
+from factories import manifest
 
 DRIVER = "gpu.example.com"
 NAMESPACE = "team"
@@ -22,16 +23,16 @@ NAMESPACE = "team"
 
 def node(name: str, *, labels: dict[str, str] | None = None, cpu: str = "4", **spec: Any) -> dict[str, Any]:
     """A node that is ready."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
-        "spec": spec,
-        "status": {
+    return manifest(
+        "Node",
+        name,
+        spec,
+        status={
             "allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"},
             "conditions": [{"type": "Ready", "status": "True"}],
         },
-    }
+        labels={"kubernetes.io/hostname": name, **(labels or {})},
+    )
 
 
 def device_class(driver: str = DRIVER) -> dict[str, Any]:
@@ -64,17 +65,18 @@ def pod(
     name: str, *entries: dict[str, Any], cpu: str = "100m", made: Any = (), **spec: Any
 ) -> dict[str, Any]:
     """A pod without a node; `made` are the entries of its status, as the claim controller writes them."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": NAMESPACE, "uid": name},
-        "spec": {
+    return manifest(
+        "Pod",
+        name,
+        {
             "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}],
             "resourceClaims": list(entries),
             **spec,
         },
-        "status": {"phase": "Pending", "resourceClaimStatuses": list(made)},
-    }
+        status={"phase": "Pending", "resourceClaimStatuses": list(made)},
+        namespace=NAMESPACE,
+        uid=name,
+    )
 
 
 def named(entry: str, claim_name: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dra_operator import Cluster
-from factories import V1, allocation, claim, device_class, request, resource_slice, result
+from factories import allocation, claim, device_class, manifest, request, resource_slice, result
 
 Body = dict[str, Any]
 CLASS = device_class("gpu", 'device.driver == "gpu.example.com"')
@@ -11,16 +11,17 @@ CLASS = device_class("gpu", 'device.driver == "gpu.example.com"')
 
 def node(name: str, cpu: str = "8", **spec: Any) -> Body:
     """A node that is ready."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "uid": name, "labels": {"kubernetes.io/hostname": name}},
-        "spec": spec,
-        "status": {
+    return manifest(
+        "Node",
+        name,
+        spec,
+        status={
             "allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"},
             "conditions": [{"type": "Ready", "status": "True"}],
         },
-    }
+        uid=name,
+        labels={"kubernetes.io/hostname": name},
+    )
 
 
 def devices(on: str, *names: str, memory: str = "40Gi", **fields: Any) -> Body:
@@ -40,27 +41,23 @@ NODES = (
 def template(count: int = 1, *expressions: str, name: str = "gpu", **exactly: Any) -> Body:
     """A ResourceClaimTemplate."""
     spec = {"spec": {"devices": {"requests": [request("gpu", "gpu", *expressions, count=count, **exactly)]}}}
-    return {
-        "apiVersion": V1,
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": name, "namespace": "team"},
-        "spec": spec,
-    }
+    return manifest("ResourceClaimTemplate", name, spec, namespace="team")
 
 
 def pod(name: str = "train", cpu: str = "1", *, entries: Any = None, uid: str = "", **spec: Any) -> Body:
     """A pod with a claim of the template."""
     default = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "team", **({"uid": uid} if uid else {})},
-        "spec": {
+    return manifest(
+        "Pod",
+        name,
+        {
             "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}],
             "resourceClaims": default if entries is None else entries,
             **spec,
         },
-    }
+        namespace="team",
+        **({"uid": uid} if uid else {}),
+    )
 
 
 def holding(name: str, on: str, *names: str, **metadata: Any) -> Body:

@@ -15,8 +15,6 @@ from dra_operator.api.quantity import (
     representation,
 )
 
-nanos = st.integers(min_value=-(10**40), max_value=10**40)
-
 
 @pytest.mark.parametrize(
     ("text", "nano"),

@@ -7,6 +7,7 @@ import pytest
 
 from bridgefuzz.plugin import Behaviour, Listed, register
 from bridgefuzz.world import DRIVER, NODE, RESOURCE, BridgeWorld
+from factories import manifest
 
 
 @pytest.fixture
@@ -396,7 +397,7 @@ def put_slice_of_vendor(world):
     """Put a slice of a driver with the name that the bridge would use."""
     pool = {"name": "pool", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": DRIVER, "nodeName": NODE, "pool": pool, "devices": [{"name": "gpu"}]}
-    body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "vendor"}}
+    body = manifest("ResourceSlice", "vendor")
     world.on_server(lambda server: server.put({**body, "spec": spec}))
 
 

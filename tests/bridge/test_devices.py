@@ -16,6 +16,7 @@ from dra_bridge.devices import (
     slice_device,
 )
 from dra_bridge.resources import Resource
+from factories import manifest
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 IDS = st.one_of(
@@ -87,15 +88,14 @@ def test_name_of_a_driver(resource, driver):
 
 def test_class_of_a_resource():
     """Pods ask for it by claims and by `limits`."""
-    assert device_class("vendor.com/foo") == {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceClass",
-        "metadata": {"name": "foo.vendor.com"},
-        "spec": {
+    assert device_class("vendor.com/foo") == manifest(
+        "DeviceClass",
+        "foo.vendor.com",
+        {
             "selectors": [{"cel": {"expression": 'device.driver == "foo.vendor.com"'}}],
             "extendedResourceName": "vendor.com/foo",
         },
-    }
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from bridgefuzz.killed import start_agent
 from bridgefuzz.kubelet import FakeKubelet
 from bridgefuzz.plugin import DevicePlugin, Listed
 from dra_operator.testing.server import ApiServer
+from factories import manifest
 
 NODE = "node-1"
 RESOURCE = "vendor.com/foo"
@@ -82,12 +83,7 @@ class BridgeWorld:
 
     def put_node(self, allocatable: Mapping[str, str]) -> None:
         """Put the node, with what the device manager offers."""
-        body = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": NODE, "uid": "node-uid"},
-            "status": {"allocatable": dict(allocatable)},
-        }
+        body = manifest("Node", NODE, status={"allocatable": dict(allocatable)}, uid="node-uid")
         self.on_server(lambda server: server.put(body))
 
     def start_agent(self, *, killed_at: int = 0) -> None:
@@ -171,13 +167,14 @@ class BridgeWorld:
             for device in names
         ]
         specified = [{"name": each, "exactly": {"deviceClassName": driver}} for each in requests]
-        body = {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaim",
-            "metadata": {"name": name, "namespace": "default", "uid": str(uuid.uuid4())},
-            "spec": {"devices": {"requests": specified}},
-            "status": {"allocation": {"devices": {"results": results}}},
-        }
+        body = manifest(
+            "ResourceClaim",
+            name,
+            {"devices": {"requests": specified}},
+            status={"allocation": {"devices": {"results": results}}},
+            namespace="default",
+            uid=str(uuid.uuid4()),
+        )
         self.on_server(lambda server: server.put(body))
         found: dict[str, Any] = self.on_server(lambda server: server.get("ResourceClaim", name, "default"))
         return found

@@ -11,7 +11,7 @@ import pytest
 import factories
 from dra_operator.allocator.reasons import Reason
 from dra_operator.questions import state
-from simulation import V1
+from factories import manifest
 
 ROOT = Path(__file__).parents[2]
 GPU, NIC = "gpu.example.com", "nic.example.com"
@@ -61,21 +61,17 @@ def node(name, *, ready="True", **spec):
 
 
 TAINT = {"key": "maintenance", "value": "yes", "effect": "NoSchedule"}
-OWN = {
-    "apiVersion": V1,
-    "kind": "DeviceTaintRule",
-    "metadata": {"name": "own"},
-    "spec": {
+OWN = manifest(
+    "DeviceTaintRule",
+    "own",
+    {
         "deviceSelector": {"driver": GPU, "pool": "node-2"},
         "taint": {"key": "dra-operator.io/owned", "effect": "NoSchedule"},
     },
-}
-RULE = {
-    "apiVersion": "resource.k8s.io/v1beta2",
-    "kind": "DeviceTaintRule",
-    "metadata": {"name": "drain-1"},
-    "spec": {"deviceSelector": {"driver": GPU}, "taint": TAINT},
-}
+)
+RULE = manifest(
+    "DeviceTaintRule", "drain-1", {"deviceSelector": {"driver": GPU}, "taint": TAINT}, version="v1beta2"
+)
 COUNTERS = pool([], name="counters", count=2)
 COUNTERS["spec"].pop("devices")
 COUNTERS["spec"]["sharedCounters"] = [{"name": "gpu-0", "counters": memory("40Gi")}]
@@ -138,7 +134,7 @@ SCENES = {
     ],
     "AdminAccessDenied": [
         pool(some(1)),
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
+        manifest("Namespace", "team"),
         claim(request("all", allocationMode="All", adminAccess=True)),
     ],
     "ConstraintConflict": [

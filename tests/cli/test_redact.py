@@ -18,41 +18,30 @@ def claim(name, namespace="secret-team", **metadata):
     """A claim, with secrets wherever there can be any."""
     opaque = {"driver": "gpu.example.com", "parameters": {"token": "secret-token"}}
     config = [{"opaque": opaque}]
-    return {
-        "apiVersion": V1,
-        "kind": "ResourceClaim",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "uid": f"secret-uid-of-{name}",
-            "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": {"secret-key": "secret-value"},
-            "annotations": {"secret-note": "secret-text", POD_CLAIM_NAME: "secret-entry"},
-            "finalizers": ["secret.example.com/hold", "resource.kubernetes.io/delete-protection"],
-            "ownerReferences": [
-                {"apiVersion": "v1", "kind": "Pod", "name": "secret-pod", "uid": "secret-uid-of-pod"}
-            ],
-            **metadata,
-        },
-        "spec": {"devices": {"requests": [request()], "config": config}},
-        "status": {
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "secret-pod", "uid": "secret-uid-of-pod"}
+    return manifest(
+        "ResourceClaim",
+        name,
+        {"devices": {"requests": [request()], "config": config}},
+        status={
             "allocation": {"devices": {"results": [result(pool="pool")], "config": config}},
             "reservedFor": [{"resource": "pods", "name": "secret-pod", "uid": "secret-uid-of-pod"}],
             "devices": [{"driver": "gpu.example.com", "data": {"ip": "secret-ip"}}],
         },
-    }
+        namespace=namespace,
+        uid=f"secret-uid-of-{name}",
+        creationTimestamp="2026-01-01T00:00:00Z",
+        labels={"secret-key": "secret-value"},
+        annotations={"secret-note": "secret-text", POD_CLAIM_NAME: "secret-entry"},
+        finalizers=["secret.example.com/hold", "resource.kubernetes.io/delete-protection"],
+        **{"ownerReferences": [owner], **metadata},
+    )
 
 
-POD = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {
-        "name": "secret-pod",
-        "namespace": "secret-team",
-        "uid": "secret-uid-of-pod",
-        "annotations": {LET_GO_ANNOTATION: "2026-01-01T00:00:00Z node-1 secret-uid-of-pod"},
-    },
-    "spec": {
+POD = manifest(
+    "Pod",
+    "secret-pod",
+    {
         "nodeName": "node-1",
         "containers": [{"name": "secret-container", "resources": {"limits": {"example.com/gpu": "1"}}}],
         "resourceClaims": [
@@ -60,8 +49,11 @@ POD = {
             {"name": "secret-other", "resourceClaimName": "secret-b"},
         ],
     },
-    "status": {"resourceClaimStatuses": [{"name": "secret-entry", "resourceClaimName": "secret-a"}]},
-}
+    status={"resourceClaimStatuses": [{"name": "secret-entry", "resourceClaimName": "secret-a"}]},
+    namespace="secret-team",
+    uid="secret-uid-of-pod",
+    annotations={LET_GO_ANNOTATION: "2026-01-01T00:00:00Z node-1 secret-uid-of-pod"},
+)
 TEMPLATE = manifest(
     "ResourceClaimTemplate",
     "secret-template",

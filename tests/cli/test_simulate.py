@@ -12,7 +12,8 @@ from dra_operator.pods.objects import Manifest, Place
 from dra_operator.questions.allocate import decide_all
 from dra_operator.questions.cluster import Cluster
 from dra_operator.questions.load import gather
-from simulation import CLASS, V1, claim, devices, holding, node, states, table
+from factories import manifest
+from simulation import CLASS, claim, devices, holding, node, states, table
 
 
 def test_claims_go_by_age_then_namespace_then_name(simulate):
@@ -58,7 +59,7 @@ def test_a_label_that_nobody_understands_is_told(simulate, value):
     labels = {"dra-operator.io/allocate": value}
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
     spec = {**claim("one")["spec"]}
-    template = {"apiVersion": V1, "kind": "ResourceClaimTemplate", "metadata": {"name": "t"}}
+    template = manifest("ResourceClaimTemplate", "t")
     result = simulate(
         CLASS,
         devices("a"),

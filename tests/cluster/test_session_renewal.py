@@ -6,7 +6,6 @@ import sys
 import threading
 
 import pytest
-from structlog.testing import capture_logs
 
 from dra_operator.cluster.credentials import Access, AccessError
 from dra_operator.cluster.session import ApiError, ApiSession
@@ -79,15 +78,6 @@ class Plugin:
         if self.fails:
             raise AccessError("ended")
         return credentials(url, authorization=f"Bearer {self.readings}", changes=True)
-
-
-async def told(plugin, session):
-    """Let the plugin end, and return what the log says then."""
-    with capture_logs() as logs:
-        plugin.free.set()
-        await asyncio.wait({session._reload})
-        await asyncio.sleep(0)
-    return [(line["event"], line.get("why")) for line in logs]
 
 
 @pytest.fixture

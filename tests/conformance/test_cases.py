@@ -4,8 +4,6 @@ import pytest
 
 from conformance.cases import differences
 
-DEVICE = {"driver": "d", "attributes": {"a": {"int": 1}}}
-
 
 @pytest.mark.parametrize(
     ("case", "ours", "different"),

@@ -13,15 +13,13 @@ from dra_operator.cluster.credentials import Access, Login
 from dra_operator.cluster.session import MERGE_PATCH, ApiSession
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings, Tuning
+from factories import manifest
 from faulty_server import FaultyServer
 
 V1 = "resource.k8s.io/v1"
-CLASS = {
-    "apiVersion": V1,
-    "kind": "DeviceClass",
-    "metadata": {"name": "gpu"},
-    "spec": {"selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]},
-}
+CLASS = manifest(
+    "DeviceClass", "gpu", {"selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]}
+)
 PENDING = "dra-operator.io/pending"
 FINALIZER = "resource.kubernetes.io/delete-protection"
 TAINT = {"key": "broken", "effect": "NoSchedule"}
@@ -30,39 +28,33 @@ TAINT = {"key": "broken", "effect": "NoSchedule"}
 def node(name="node-1", **spec):
     """A node that is ready."""
     ready = [{"type": "Ready", "status": "True"}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {}},
-        "spec": spec,
-        "status": {"conditions": ready},
-    }
+    return manifest("Node", name, spec, status={"conditions": ready}, labels={})
 
 
 def resource_slice(*devices, name="slice-1", on="node-1", pool="pool-1", count=1, generation=1, taints=()):
     """A slice of devices of one node."""
-    return {
-        "apiVersion": V1,
-        "kind": "ResourceSlice",
-        "metadata": {"name": name},
-        "spec": {
+    return manifest(
+        "ResourceSlice",
+        name,
+        {
             "driver": "gpu.example.com",
             "nodeName": on,
             "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
             "devices": [{"name": device, "taints": list(taints)} for device in devices],
         },
-    }
+    )
 
 
 def claim(name="claim", *, namespace="default", request=None, **metadata):
     """A claim for one device of class gpu."""
     exactly = {"deviceClassName": "gpu", **(request or {})}
-    return {
-        "apiVersion": V1,
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": namespace, **metadata},
-        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
-    }
+    return manifest(
+        "ResourceClaim",
+        name,
+        {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+        namespace=namespace,
+        **metadata,
+    )
 
 
 def allocation(device="gpu-0", pool="pool-1"):
@@ -78,17 +70,17 @@ def allocation(device="gpu-0", pool="pool-1"):
 
 def pod(name="pod", *, uses="claim", phase="Running", namespace="default", **spec):
     """A pod that names a claim."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
+    return manifest(
+        "Pod",
+        name,
+        {
             "containers": [{"name": "main", "image": "none"}],
             "resourceClaims": [{"name": "gpu", "resourceClaimName": uses}],
             **spec,
         },
-        "status": {"phase": phase},
-    }
+        status={"phase": phase},
+        namespace=namespace,
+    )
 
 
 def access_to(url: str) -> Access:

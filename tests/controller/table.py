@@ -4,6 +4,7 @@ from cluster import claim
 from dra_operator.cluster.reflector import Delta
 from dra_operator.controller.allocation_checks import LASTING_SECONDS
 from dra_operator.controller.facts import EventRequest
+from factories import manifest
 
 DRIVER = "gpu.example.com"
 USER = [{"resource": "pods", "name": "pod", "uid": "1"}]
@@ -20,12 +21,12 @@ def slices(memory=4, rate=10, sizes=SIZES):
     nic = {"name": "nic", "allowMultipleAllocations": True, "capacity": {"rate": {"value": str(rate)}}}
     devices = {"devices": [*(partition(*item) for item in sizes.items()), nic]}
     return [
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceSlice",
-            "metadata": {"name": name, "uid": f"uid-{name}"},
-            "spec": {"driver": DRIVER, "nodeName": "node-1", "pool": POOL, **content},
-        }
+        manifest(
+            "ResourceSlice",
+            name,
+            {"driver": DRIVER, "nodeName": "node-1", "pool": POOL, **content},
+            uid=f"uid-{name}",
+        )
         for name, content in (("counters", counters), ("devices", devices))
     ]
 

@@ -1,7 +1,7 @@
 """Devices that two claims hold, broken allocations, and selectors that fail elsewhere."""
 
 import pytest
-from cycle_bench import event_reasons, fits, said_by, writes
+from cycle_bench import event_reasons, said_by, writes
 from table import said
 
 from cluster import CLASS, FINALIZER, allocation, claim, node, resource_slice
@@ -259,16 +259,6 @@ async def test_a_broken_claim_is_told_on_the_api_server(cluster, operator):
 
 
 READY = "device.attributes['gpu.example.com'].ready"
-
-
-def store(bench, *names):
-    """Decide some claims, and take in that their allocations are stored; return what is to be done then."""
-    bench.allocator.answers = {name: fits(f"gpu-{number}") for number, name in enumerate(names)}
-    sent = [write for name in names for write in writes(bench.run(bench.delta(claim(name))))]
-    items = []
-    for write in sent:
-        items += [bench.delta(claim(write.key[1]), allocation=dict(write.allocation)), Stored(write, {})]
-    return bench.run(*items)
 
 
 async def test_an_event_says_on_how_many_devices_the_selector_fails(cluster, operator):

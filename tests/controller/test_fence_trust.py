@@ -11,6 +11,7 @@ from dra_operator.cluster.writes import Stored
 from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.owned_devices import PolicyState
 from dra_operator.inventory.ownership import Settlement
+from factories import taint_rule
 
 POLICY = PolicyState(RulesFence("operator", "v1"), uid="policy/binding")
 AGAIN = PolicyState(POLICY.fence, uid="policy-2/binding-2")
@@ -30,20 +31,9 @@ def bench(clock):
 def rule(mark=None, **metadata):
     """What the watch says of a rule that the operator holds, with the mark of having settled."""
     annotations = {} if mark is None else {SETTLED_ANNOTATION: mark}
-    body = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceTaintRule",
-        "metadata": {
-            "name": "own",
-            "uid": "uid-own",
-            "generation": 1,
-            "resourceVersion": "1",
-            "annotations": annotations,
-            "finalizers": [OWNED_FINALIZER],
-            **metadata,
-        },
-        "spec": {"taint": {"key": OWNED_KEY, "effect": "NoSchedule"}, "deviceSelector": {"driver": DRIVER}},
-    }
+    common = {"uid": "uid-own", "generation": 1, "resourceVersion": "1", "finalizers": [OWNED_FINALIZER]}
+    known = {**common, "annotations": annotations, **metadata}
+    body = taint_rule("own", {"driver": DRIVER}, key=OWNED_KEY, **known)
     return Delta("DeviceTaintRule", "", "own", body)
 
 

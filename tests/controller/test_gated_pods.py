@@ -6,6 +6,7 @@ import pytest
 
 from cluster import CLASS, Operator, allocation, claim, resource_slice
 from cluster import node as bare_node
+from factories import manifest
 
 from .conftest import defects
 
@@ -14,18 +15,18 @@ GATE = "dra-operator.io/allocation"
 
 def pod(name="pod", *claims, gates=(GATE,), **spec):
     """A gated pod that names some claims."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
+    return manifest(
+        "Pod",
+        name,
+        {
             "containers": [{"name": "main", "image": "none"}],
             "schedulingGates": [{"name": gate} for gate in gates],
             "resourceClaims": [{"name": each, "resourceClaimName": each} for each in claims],
             **spec,
         },
-        "status": {"phase": "Pending"},
-    }
+        status={"phase": "Pending"},
+        namespace="default",
+    )
 
 
 def node(name="node-1", **spec):

@@ -12,6 +12,7 @@ from dra_operator.controller.claims import ClaimStore
 from dra_operator.controller.ingest import DeltaEffects, Ingest
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
+from factories import manifest
 
 KEY = ("team-a", "gpu")
 
@@ -45,48 +46,39 @@ def feed():
 def claim(*, allocated=False, spec=None, **metadata):
     """A claim called team-a/gpu on the wire."""
     results = [{"request": "gpu", "driver": "d", "pool": "p", "device": "gpu-0"}]
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"namespace": "team-a", "name": "gpu", "uid": "u", **metadata},
-        "spec": spec or {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "c"}}]}},
-        "status": {"allocation": {"devices": {"results": results}}} if allocated else {},
-    }
+    return manifest(
+        "ResourceClaim",
+        "gpu",
+        spec or {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "c"}}]}},
+        status={"allocation": {"devices": {"results": results}}} if allocated else {},
+        namespace="team-a",
+        **{"uid": "u", **metadata},
+    )
 
 
 def resource_slice(**spec):
     """A slice of one device on one node."""
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": "s"},
-        "spec": {
+    return manifest(
+        "ResourceSlice",
+        "s",
+        {
             "driver": "d",
             "nodeName": "n",
             "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
             "devices": [{"name": "gpu-0"}],
             **spec,
         },
-    }
+    )
 
 
 def node(**status):
     """A node that is ready."""
     conditions = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "n"},
-        "status": {"conditions": conditions, **status},
-    }
+    return manifest("Node", "n", status={"conditions": conditions, **status})
 
 
-CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "c"}, "spec": {}}
-NAMESPACE = {
-    "apiVersion": "v1",
-    "kind": "Namespace",
-    "metadata": {"name": "team-a", "labels": {"resource.kubernetes.io/admin-access": "true"}},
-}
+CLASS = manifest("DeviceClass", "c", {})
+NAMESPACE = manifest("Namespace", "team-a", labels={"resource.kubernetes.io/admin-access": "true"})
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from dra_operator.controller.kopf_app import EndlessBackoff, serve, tune
 from dra_operator.controller.leader_election import GIVE_UP_SECONDS
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
+from factories import manifest
 from faulty_server import FaultyServer
 
 # Kopf warns of its own use of what Python deprecates.
@@ -190,12 +191,12 @@ async def test_kopf_puts_nothing_on_any_object(apart, shell):
     assert patched == {"patch ResourceClaim", "patch ResourceClaim/status", "update Lease"}
 
 
-TEMPLATE = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "ResourceClaimTemplate",
-    "metadata": {"name": "typo", "namespace": "default"},
-    "spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "typo"}}]}}},
-}
+TEMPLATE = manifest(
+    "ResourceClaimTemplate",
+    "typo",
+    {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "typo"}}]}}},
+    namespace="default",
+)
 
 
 async def test_template_that_comes_is_told_what_is_wrong_with_it(apart, shell):

@@ -7,11 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from cluster import Operator, access_to, claim
-from dra_operator.api.kinds import KINDS
 from dra_operator.cluster.session import ApiError, ApiUnreachable
 from dra_operator.controller.leader_election import (
     LeaderElection,
-    StandbyAccess,
 )
 from dra_operator.controller.settings import Settings
 
@@ -318,9 +316,3 @@ def session():
 def now():
     """A clock that a test sets."""
     return [7000.0]
-
-
-@pytest.fixture
-def standby(now):
-    """An operator that wants to read Nodes and Pods."""
-    return StandbyAccess({name: KINDS[name] for name in ("Node", "Pod")}, lambda: now[0])

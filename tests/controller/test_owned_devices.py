@@ -4,6 +4,7 @@ import pytest
 
 from cluster import CLASS, FINALIZER, Operator, allocation, claim, node, resource_slice
 from dra_operator.api.names import OWNED_KEY, SETTLED_ANNOTATION
+from factories import manifest
 
 OWNED = {"key": OWNED_KEY, "effect": "NoSchedule"}
 DRIVER = "gpu.example.com"
@@ -12,12 +13,12 @@ DENIED = 'User "operator" cannot patch resource "devicetaintrules"'
 
 def rule(name="own", taint=OWNED, **selector):
     """A rule that owns devices of the driver."""
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceTaintRule",
-        "metadata": {"name": name, "generation": 1},
-        "spec": {"taint": taint, "deviceSelector": {"driver": DRIVER, **selector}},
-    }
+    return manifest(
+        "DeviceTaintRule",
+        name,
+        {"taint": taint, "deviceSelector": {"driver": DRIVER, **selector}},
+        generation=1,
+    )
 
 
 @pytest.fixture
@@ -71,13 +72,7 @@ async def test_all_fails_on_a_node_of_which_one_device_is_not_owned(cluster, ope
 
 async def test_admin_access_is_granted_on_all_devices(cluster, operator):
     """Admin access holds nothing, so it is given on devices that are not owned as well."""
-    cluster.put(
-        {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": "admin", "labels": {"resource.kubernetes.io/admin-access": "true"}},
-        }
-    )
+    cluster.put(manifest("Namespace", "admin", labels={"resource.kubernetes.io/admin-access": "true"}))
     cluster.put(claim(namespace="admin", request={"allocationMode": "All", "adminAccess": True}))
 
     assert await cluster.allocated(namespace="admin") == ["gpu-0", "gpu-1"]

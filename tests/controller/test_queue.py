@@ -3,14 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from cycle_bench import FITS, Unsatisfied, event_reasons, said_by, writes
+from cycle_bench import FITS, event_reasons, said_by, writes
 from cycle_bench import KEY as CLAIM_KEY
 
 from cluster import FINALIZER, PENDING, allocation, claim
 from dra_operator.allocator.budget import Limits
-from dra_operator.allocator.decision import Failed, PreemptedError
-from dra_operator.allocator.reasons import Reason
-from dra_operator.api.names import PENDING_ANNOTATION
+from dra_operator.allocator.decision import PreemptedError
 from dra_operator.api.read import read_object
 from dra_operator.cluster.writes import Denied, Stored
 from dra_operator.cluster.writes import annotate as annotation_write
@@ -87,13 +85,6 @@ def test_changes_that_keep_coming_do_not_keep_the_youngest_waiting(bench, clock)
         bench.run(Tick())
 
     assert "".join(bench.allocator.asked) == "abcabc"
-
-
-@pytest.fixture
-def reported():
-    """Three claims that say why they wait, as an operator has written that runs no more."""
-    told = {PENDING_ANNOTATION: "request gpu: ..."}
-    return [claim(name, annotations=told) for name in "abc"]
 
 
 def test_claims_of_one_namespace_that_take_long_do_not_keep_those_of_another_waiting(bench, clock):
@@ -288,18 +279,6 @@ def test_an_annotation_that_cannot_be_taken_off_is_tried_less_and_less_often(ben
 
     bench.run(replace(again, body=None))
     assert CLAIM_KEY not in bench.cycle._queue.annotation_backoff
-
-
-FAILED = Failed("fatal", "no such key", Reason.SELECTOR_FAILED, ("default", "failed"), "gpu")
-
-
-@pytest.fixture
-def waiting(bench):
-    """Two claims that wait, one for devices, one because of an error; what was asked before is forgotten."""
-    bench.allocator.answers = {"failed": FAILED, "full": Unsatisfied(), "taker": FITS}
-    bench.run(bench.delta(claim("failed")), bench.delta(claim("full")))
-    bench.allocator.asked.clear()
-    return bench
 
 
 WAITING = read_object(claim(KEY[1], namespace=KEY[0], uid="uid", resourceVersion="1"), "ResourceClaim")

@@ -1,18 +1,14 @@
 """DeviceTaintRules of Kubernetes 1.33 and 1.34, which also select by class and CEL, as the operator applies them."""
 
-from cluster import CLASS, TAINT, V1, claim, node, resource_slice
+from cluster import CLASS, TAINT, claim, node, resource_slice
+from factories import manifest
 
 GPU = "device.attributes['gpu.example.com'].model == 't4'"
 
 
 def put_rule(cluster, **selector):
     """Store a rule as servers of these versions do; the one in memory drops what later ones do not have."""
-    body = {
-        "apiVersion": V1,
-        "kind": "DeviceTaintRule",
-        "metadata": {"name": "repair"},
-        "spec": {"taint": TAINT},
-    }
+    body = manifest("DeviceTaintRule", "repair", {"taint": TAINT})
     cluster.put(body)
     cluster.server.touch(
         "DeviceTaintRule",

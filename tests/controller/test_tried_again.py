@@ -6,13 +6,14 @@ Source: docs/dra-semantics 8.14.
 import pytest
 
 from cluster import CLASS, TAINT, allocation, claim, node, pod, resource_slice
+from factories import manifest
 
-RULE = {
-    "apiVersion": "resource.k8s.io/v1beta2",
-    "kind": "DeviceTaintRule",
-    "metadata": {"name": "rule"},
-    "spec": {"deviceSelector": {"driver": "gpu.example.com"}, "taint": TAINT},
-}
+RULE = manifest(
+    "DeviceTaintRule",
+    "rule",
+    {"deviceSelector": {"driver": "gpu.example.com"}, "taint": TAINT},
+    version="v1beta2",
+)
 
 
 ZONE = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}

@@ -7,9 +7,6 @@ import pytest
 from dra_operator.allocator.reasons import Reason
 from dra_operator.explain.sentence import holders_text
 
-NAMES = [f"request-with-a-long-name-number-{number}" for number in range(32)]
-SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "40Gi"}}}
-
 
 @pytest.fixture
 def gpus(scene: Any) -> Any:

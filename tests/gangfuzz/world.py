@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
+from factories import manifest
+
 DRIVER: Final = "gpu.example.com"
 RAIL: Final = f"{DRIVER}/rail"
 RACK: Final = "example.com/rack"
@@ -53,19 +55,17 @@ class World:
 
     def bodies(self) -> Iterator[Body]:
         """Yield the objects of the cluster, and the gang."""
-        yield {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "DeviceClass",
-            "metadata": {"name": "gpu"},
-            "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
-        }
+        yield manifest(
+            "DeviceClass", "gpu", {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}
+        )
         for name, (cpu, rack) in self.nodes.items():
-            yield {
-                "apiVersion": "v1",
-                "kind": "Node",
-                "metadata": {"name": name, "uid": name, "labels": {RACK: rack} if rack else {}},
-                "status": {"allocatable": {"cpu": str(cpu), "pods": "110"}},
-            }
+            yield manifest(
+                "Node",
+                name,
+                status={"allocatable": {"cpu": str(cpu), "pods": "110"}},
+                uid=name,
+                labels={RACK: rack} if rack else {},
+            )
             yield from self._slices(name)
         for device in self.devices:
             if device.is_used:
@@ -111,16 +111,17 @@ class World:
             yield {**template, "metadata": {"name": f"t{number}", "namespace": NAMESPACE}}
         annotations = {"dra-operator.io/gang-match": RAIL} if self.matches else {}
         resources = {"requests": {"cpu": str(cpu)}}
-        yield {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"p{number}", "namespace": NAMESPACE, "annotations": annotations},
-            "spec": {
+        yield manifest(
+            "Pod",
+            f"p{number}",
+            {
                 "schedulingGroup": {"podGroupName": "gang"},
                 "containers": [{"name": "c", "image": "i", "resources": resources}],
                 "resourceClaims": entries,
             },
-        }
+            namespace=NAMESPACE,
+            annotations=annotations,
+        )
 
 
 def _device(device: Device) -> Body:

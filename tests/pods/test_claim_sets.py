@@ -5,29 +5,23 @@ import yaml
 from click.testing import CliRunner
 
 from dra_operator.cli.simulate import app
+from factories import manifest, request
 from simulation import CLASS, claim, devices, holding, node, table
 
 NODES = node("node-1"), node("node-2")
-V1 = "resource.k8s.io/v1"
 
 
-def template(name, **exactly):
+def template(name, device_class="gpu", **exactly):
     """A template for claims on devices of the class."""
-    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu", **exactly}}]}}
-    metadata = {"name": name}
-    return {"apiVersion": V1, "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": {"spec": spec}}
+    spec = {"devices": {"requests": [request("gpu", device_class, **exactly)]}}
+    return manifest("ResourceClaimTemplate", name, {"spec": spec})
 
 
 def pod(name, *, templates=(), names=(), **metadata):
     """A pod with claims of templates, and claims that it names."""
     entries = [{"name": item, "resourceClaimTemplateName": item} for item in templates]
     entries += [{"name": item, "resourceClaimName": item} for item in names]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, **metadata},
-        "spec": {"containers": [{"name": "main"}], "resourceClaims": entries},
-    }
+    return manifest("Pod", name, {"containers": [{"name": "main"}], "resourceClaims": entries}, **metadata)
 
 
 ALL, ONE = template("all", allocationMode="All"), template("one")
@@ -120,7 +114,7 @@ def test_a_class_that_one_claim_lacks_is_told_on_that_claim(simulate):
         *NODES,
         devices("a"),
         ONE,
-        template("odd", deviceClassName="absent"),
+        template("odd", "absent"),
         pod("job", templates=("one", "odd")),
     )
 
@@ -131,12 +125,7 @@ def test_a_class_that_one_claim_lacks_is_told_on_that_claim(simulate):
 
 def test_a_pod_of_a_daemon_set_gets_all_of_its_claims_or_none(simulate):
     """On its node."""
-    body = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "watch"},
-        "spec": {"template": {"spec": pod("x", templates=("one", "all"))["spec"]}},
-    }
+    body = manifest("DaemonSet", "watch", {"template": {"spec": pod("x", templates=("one", "all"))["spec"]}})
     code, rows = simulate(*NODES, devices("a"), devices("a", on="node-2"), ALL, ONE, body)
 
     assert (code, {row[0] for row in rows.values()}, len(rows)) == (1, {"pending"}, 4)

@@ -5,35 +5,30 @@ import pytest
 from dra_operator.pods.claims import make_claims
 from dra_operator.pods.objects import Manifest, Place
 from dra_operator.questions.load import gather
+from factories import manifest
 from slips_of_names import PODS
 
 V1 = "resource.k8s.io/v1"
 ENTRY = {"name": "gpu", "resourceClaimTemplateName": "one-gpu"}
-TEMPLATE = {
-    "apiVersion": V1,
-    "kind": "ResourceClaimTemplate",
-    "metadata": {"name": "one-gpu"},
-    "spec": {
+TEMPLATE = manifest(
+    "ResourceClaimTemplate",
+    "one-gpu",
+    {
         "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
         "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
     },
-}
+)
 
 
-def pod(entry=ENTRY, *, status=None, **metadata):
+def pod(entry=ENTRY, name="train", *, status=None, uid="uid-1", **metadata):
     """A pod with one entry."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "train", "uid": "uid-1", **metadata},
-        "spec": {"containers": [{"name": "main"}], "resourceClaims": [entry]},
-        "status": status or {},
-    }
+    spec = {"containers": [{"name": "main"}], "resourceClaims": [entry]}
+    return manifest("Pod", name, spec, status=status or {}, uid=uid, **metadata)
 
 
 def claim(name, **metadata):
     """A claim."""
-    return {"apiVersion": V1, "kind": "ResourceClaim", "metadata": {"name": name, **metadata}, "spec": {}}
+    return manifest("ResourceClaim", name, {}, **metadata)
 
 
 def made(*bodies):

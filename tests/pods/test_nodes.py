@@ -5,10 +5,11 @@ import yaml
 from click.testing import CliRunner
 
 from dra_operator.cli.simulate import app
+from factories import manifest
 from simulation import states
 
 V1 = "resource.k8s.io/v1"
-CLASS = {"apiVersion": V1, "kind": "DeviceClass", "metadata": {"name": "any"}}
+CLASS = manifest("DeviceClass", "any")
 
 
 def node(name, **fields):
@@ -24,7 +25,7 @@ def device(driver, name="p", **where):
     """A slice with one device."""
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": driver, "pool": pool, "devices": [{"name": "d"}], **where}
-    return {"apiVersion": V1, "kind": "ResourceSlice", "metadata": {"name": f"{driver}-{name}"}, "spec": spec}
+    return manifest("ResourceSlice", f"{driver}-{name}", spec)
 
 
 def objects_for(driver):
@@ -32,13 +33,8 @@ def objects_for(driver):
     selectors = [{"cel": {"expression": f'device.driver == "{driver}"'}}]
     exactly = {"deviceClassName": "any", "selectors": selectors}
     spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
-    yield {"apiVersion": V1, "kind": "ResourceClaim", "metadata": {"name": driver}, "spec": spec}
-    yield {
-        "apiVersion": V1,
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": driver},
-        "spec": {"spec": spec},
-    }
+    yield manifest("ResourceClaim", driver, spec)
+    yield manifest("ResourceClaimTemplate", driver, {"spec": spec})
 
 
 GPU, _ = objects_for("gpu")
@@ -52,7 +48,7 @@ def pod(name="p", **spec):
         {"name": "b", "resourceClaimTemplateName": "nic"},
     ]
     spec = {"containers": [{"name": "c"}], "resourceClaims": entries, **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    return manifest("Pod", name, spec)
 
 
 @pytest.fixture

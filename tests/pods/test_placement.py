@@ -2,6 +2,7 @@
 
 import pytest
 
+from factories import manifest
 from simulation import CLASS, claim, devices, states, table
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -11,9 +12,8 @@ SLICES = devices("a", "b", "c"), devices("a", "b", "c", on="node-2")
 
 def node(name, *, labels=None, spec=None, **allocatable):
     """A node, of which is known what is said."""
-    metadata = {"name": name, "labels": labels or {}}
     status = {"allocatable": allocatable} if allocatable else {}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec or {}, "status": status}
+    return manifest("Node", name, spec or {}, status=status, labels=labels or {})
 
 
 def pod(name="p", *, uses=("c",), cpu=None, on=None, metadata=None, **spec):
@@ -25,24 +25,20 @@ def pod(name="p", *, uses=("c",), cpu=None, on=None, metadata=None, **spec):
         **({"nodeName": on} if on else {}),
         **spec,
     }
-    metadata = {"name": name, **(metadata or {})}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return manifest("Pod", name, spec, **(metadata or {}))
 
 
 def volume_claim(name="data", volume="v", **metadata):
     """A claim that is bound to a volume."""
     annotations = {"pv.kubernetes.io/bind-completed": "yes"}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "annotations": annotations, **metadata},
-        "spec": {"volumeName": volume},
-    }
+    return manifest(
+        "PersistentVolumeClaim", name, {"volumeName": volume}, annotations=annotations, **metadata
+    )
 
 
 def volume(name="v", **labels):
     """A volume."""
-    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name, "labels": labels}}
+    return manifest("PersistentVolume", name, labels=labels)
 
 
 DATA = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]

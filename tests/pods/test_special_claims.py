@@ -4,59 +4,24 @@ import json
 
 import pytest
 
-V1 = "resource.k8s.io/v1"
+from factories import manifest
+from simulation import devices
+
 GPU = "example.com/gpu"
 BY_CLASS = "deviceclass.resource.kubernetes.io/gpu"
-CLASS = {
-    "apiVersion": V1,
-    "kind": "DeviceClass",
-    "metadata": {"name": "gpu"},
-    "spec": {"extendedResourceName": GPU},
-}
+CLASS = manifest("DeviceClass", "gpu", {"extendedResourceName": GPU})
 
 
 def node(name, **allocatable):
     """A node; `plugin` is what a device plugin on it serves."""
-    amounts = {GPU: allocatable["plugin"]} if allocatable else {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name},
-        "status": {"allocatable": amounts},
-    }
+    return manifest("Node", name, status={"allocatable": {GPU: allocatable["plugin"]} if allocatable else {}})
 
 
-def devices(*names, on="node-1"):
-    """A slice that is a pool."""
-    pool = {"name": on, "generation": 1, "resourceSliceCount": 1}
-    return {
-        "apiVersion": V1,
-        "kind": "ResourceSlice",
-        "metadata": {"name": f"slice-{on}"},
-        "spec": {"driver": "d", "pool": pool, "nodeName": on, "devices": [{"name": name} for name in names]},
-    }
-
-
-def claim(name, count=1):
-    """A claim for some devices."""
-    exactly = {"deviceClassName": "gpu", "count": count}
-    spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
-    return {"apiVersion": V1, "kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec}
-
-
-def pod(*, status=None, created=None, name="train", uid="", resources=None, **spec):
+def pod(*, status=None, name="train", uid="", resources=None, **spec):
     """A pod, of which one container asks for a GPU."""
-    limits = {GPU: "1"} if resources is None else resources
-    metadata = {"name": name, **({"creationTimestamp": created} if created else {})}
-    metadata |= {"uid": uid} if uid else {}
-    containers = [{"name": "main", "resources": {"limits": limits}}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"containers": containers, **spec},
-        "status": status or {},
-    }
+    containers = [{"name": "main", "resources": {"limits": {GPU: "1"} if resources is None else resources}}]
+    metadata = {"uid": uid} if uid else {}
+    return manifest("Pod", name, {"containers": containers, **spec}, status=status or {}, **metadata)
 
 
 @pytest.fixture
@@ -255,7 +220,7 @@ class TestNobodyProvides:
         """Partitions that containers and init containers share, and a class without devices."""
         whole = {"metadata": {"name": "whole"}, "spec": {"extendedResourceName": "example.com/whole"}}
         whole["spec"]["selectors"] = [
-            {"cel": {"expression": 'device.attributes["d"].?type.orValue("") == "whole"'}}
+            {"cel": {"expression": 'device.attributes["gpu.example.com"].?type.orValue("") == "whole"'}}
         ]
         first = pod(name="first", initContainers=[{"name": "init", "resources": {"limits": {GPU: "1"}}}])
         second = pod(name="second", resources={"example.com/whole": "1"})

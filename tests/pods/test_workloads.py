@@ -6,14 +6,14 @@ import pytest
 import yaml
 
 from dra_operator.pods.workloads import KNOWN_WORKLOADS
-from simulation import CLASS, V1, claim, devices, node, states, table
+from factories import manifest
+from simulation import CLASS, claim, devices, node, states, table
 
-TEMPLATE = {
-    "apiVersion": V1,
-    "kind": "ResourceClaimTemplate",
-    "metadata": {"name": "one-gpu"},
-    "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}},
-}
+TEMPLATE = manifest(
+    "ResourceClaimTemplate",
+    "one-gpu",
+    {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}},
+)
 POD_SPEC = {
     "containers": [{"name": "main", "resources": {"claims": [{"name": "gpu"}]}}],
     "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],

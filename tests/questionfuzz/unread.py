@@ -73,12 +73,7 @@ def _volumes(random: Random, nodes: list[str]) -> Iterator[Body]:
         "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
         "claimRef": {"namespace": NAMESPACE, "name": "data"},
     }
-    yield {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": "data", "uid": "v"},
-        "spec": spec,
-    }
+    yield manifest("PersistentVolume", "data", spec, uid="v")
     bound = {"pv.kubernetes.io/bind-completed": "yes"}
     metadata = {"name": "data", "namespace": NAMESPACE, "uid": "c", "annotations": bound}
     claimed = {

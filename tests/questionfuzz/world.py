@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from changefuzz.cluster import make_case
-from factories import V1
+from factories import V1, manifest
 
 Body = dict[str, Any]
 NAMESPACE = "ns"
@@ -56,13 +56,14 @@ def pod(name: str, node: str, cpu: str, **spec: Any) -> Body:
     """A pod that asks for cpu."""
     containers = [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}]
     where = {"nodeName": node} if node else {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": NAMESPACE, **({"uid": name} if node else {})},
-        "spec": {"containers": containers, **where, **spec},
-        "status": {"phase": "Running" if node else "Pending"},
-    }
+    return manifest(
+        "Pod",
+        name,
+        {"containers": containers, **where, **spec},
+        status={"phase": "Running" if node else "Pending"},
+        namespace=NAMESPACE,
+        **({"uid": name} if node else {}),
+    )
 
 
 def make_world(seed: object) -> World:

@@ -207,9 +207,6 @@ def test_a_pod_that_tolerates_the_owned_taint_is_told_that_the_devices_are_owned
     assert cluster(partly, anything).explain("claim/team/waits").node == "n2"
 
 
-EXTENDED = {**CLASS, "spec": {**CLASS["spec"], "extendedResourceName": "example.com/gpu"}}
-
-
 def asking(count, **fields):
     """A pod that asks for devices by the name of a resource, and names no claim."""
     found = pod("train", uid="train", entries=[], **fields)

@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator import QuestionError
-from factories import resource_slice
+from factories import manifest, resource_slice
 from small_cluster import CLASS, cluster, devices, holding, names, node, pod, template
 
 EXTENDED = {**CLASS, "spec": {**CLASS["spec"], "extendedResourceName": "example.com/gpu"}}
@@ -31,12 +31,9 @@ def test_a_claim_that_a_pod_names_is_shared_by_all_copies():
 
 def test_a_workload_is_asked_about_by_its_pods():
     """Of a Deployment its pod template counts, whether it is in a cluster or not."""
-    deployment = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "train", "namespace": "team", "uid": "d"},
-        "spec": {"replicas": 2, "template": {"spec": pod()["spec"]}},
-    }
+    deployment = manifest(
+        "Deployment", "train", {"replicas": 2, "template": {"spec": pod()["spec"]}}, namespace="team", uid="d"
+    )
 
     answer = cluster().fit([template(), deployment], 9)
 

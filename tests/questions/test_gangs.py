@@ -6,6 +6,7 @@ from dra_operator import Cluster, QuestionError
 from dra_operator.pods.gang_assignment import STEPS, GangAssigner, NoDecision
 from dra_operator.questions.gang_members import find_gang
 from dra_operator.questions.gangs import explain_gang, find_gang_notes
+from factories import manifest
 from gangfuzz.brute_force import count_most, find_fault, read_places
 from gangfuzz.world import make_world
 
@@ -17,23 +18,13 @@ GROUP = "podgroup/team/gang"
 def node(name, rack="", cpu="64"):
     """A node, in a rack if one is given."""
     labels = {RACK: rack} if rack else {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": {"allocatable": {"cpu": cpu, "pods": "110"}},
-    }
+    return manifest("Node", name, status={"allocatable": {"cpu": cpu, "pods": "110"}}, labels=labels)
 
 
 def device_class(name, kind):
     """A class of the devices of a kind."""
     text = f'device.attributes["{DRIVER}"].kind == "{kind}"'
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceClass",
-        "metadata": {"name": name},
-        "spec": {"selectors": [{"cel": {"expression": text}}]},
-    }
+    return manifest("DeviceClass", name, {"selectors": [{"cel": {"expression": text}}]})
 
 
 def devices(on, *items, counters=0):
@@ -50,26 +41,13 @@ def devices(on, *items, counters=0):
     sets = [{"name": "set", "counters": {"slots": {"value": str(counters)}}}]
     bodies = [("devices", {"devices": found})]
     bodies += [("counters", {"sharedCounters": sets})] if counters else []
-    return [
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceSlice",
-            "metadata": {"name": f"{on}-{name}"},
-            "spec": {**spec, **rest},
-        }
-        for name, rest in bodies
-    ]
+    return [manifest("ResourceSlice", f"{on}-{name}", {**spec, **rest}) for name, rest in bodies]
 
 
 def template(name, *requests, constraints=()):
     """A ResourceClaimTemplate with requests."""
     spec = {"devices": {"requests": list(requests), "constraints": list(constraints)}}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": name, "namespace": "team"},
-        "spec": {"spec": spec},
-    }
+    return manifest("ResourceClaimTemplate", name, {"spec": spec}, namespace="team")
 
 
 def request(name, of_class, count=1):
@@ -82,12 +60,13 @@ def pod(name, templates=(), group="gang", annotations=None, cpu="1", **spec):
     entries = [{"name": each, "resourceClaimTemplateName": each} for each in templates]
     of_group = {"schedulingGroup": {"podGroupName": group}} if group else {}
     containers = [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "team", "annotations": annotations or {}},
-        "spec": {"containers": containers, "resourceClaims": entries, **of_group, **spec},
-    }
+    return manifest(
+        "Pod",
+        name,
+        {"containers": containers, "resourceClaims": entries, **of_group, **spec},
+        namespace="team",
+        annotations=annotations or {},
+    )
 
 
 def pod_group(at_least=0, **spec):

@@ -43,7 +43,7 @@ def test_a_bad_object_is_told_and_the_others_are_read(simulate):
     [
         ({"kind": "Node", "metadata": {"name": "n-1"}}, 'Node "n-1": apiVersion: is required'),
         (
-            {"apiVersion": "resource.k8s.io/v9", "kind": "DeviceClass", "metadata": {"name": "c"}},
+            manifest("DeviceClass", "c", version="v9"),
             'DeviceClass "c": apiVersion: "resource.k8s.io/v9" is none of resource.k8s.io/v1, resource',
         ),
         ({"apiVersion": "v1", "kind": "Node", "metadata": {}}, f"Node: metadata.name: {NAMELESS}"),
@@ -101,7 +101,7 @@ def test_what_is_no_object_of_a_cluster_is_told(simulate, body, message):
 
 def test_objects_of_other_kinds_are_passed_over(simulate):
     """They stand beside ours in many files; it is said how many."""
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}}
+    job = manifest("Job", "job")
     other = {"apiVersion": "example.com/v1", "kind": "Node", "metadata": {"name": "other"}}
 
     result = simulate(job, job, other, CLASS)
@@ -362,12 +362,7 @@ def test_a_selector_that_does_not_compile_is_left_to_the_allocator():
 @pytest.mark.parametrize("spec", [None, {}])
 def test_a_slice_without_a_spec_is_refused_like_an_empty_one(spec):
     """What is wrong with it is said, whichever way nothing is written."""
-    body = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": "s"},
-        "spec": spec,
-    }
+    body = manifest("ResourceSlice", "s", spec)
 
     errors = Cluster.load([body]).errors
 

@@ -13,12 +13,9 @@ OWN_ALL = taint_rule("own", {"driver": "gpu.example.com"}, key="dra-operator.io/
 
 MANAGED = manifest("Namespace", "team", labels={"dra-operator.io/claims": "managed"})
 PLAIN = manifest("Namespace", "team")
-JOB = {
-    "apiVersion": "batch/v1",
-    "kind": "Job",
-    "metadata": {"name": "job", "namespace": "team"},
-    "spec": {"template": {"spec": {**pod()["spec"], "restartPolicy": "Never"}}},
-}
+JOB = manifest(
+    "Job", "job", {"template": {"spec": {**pod()["spec"], "restartPolicy": "Never"}}}, namespace="team"
+)
 SUBJECTS = {"pod": [pod()], "job": [JOB], "template": "template/team/gpu"}
 SAID = "namespace team is managed"
 

@@ -4,7 +4,7 @@ import pytest
 
 from dra_operator import Cluster
 from dra_operator.questions.contents import UnknownNodeError
-from factories import V1
+from factories import manifest
 from small_cluster import CLASS, NODES, cluster, devices, holding, pod, template
 
 
@@ -72,12 +72,7 @@ def test_some_nodes_alone_may_be_chosen():
 def test_all_claims_are_allocated_in_order():
     """`allocate` says what becomes of each, and counts nothing for the next question."""
     claims = [
-        {
-            "apiVersion": V1,
-            "kind": "ResourceClaim",
-            "metadata": {"name": name, "namespace": "team"},
-            "spec": template(3 if name == "b" else 1)["spec"]["spec"],
-        }
+        manifest("ResourceClaim", name, template(3 if name == "b" else 1)["spec"]["spec"], namespace="team")
         for name in "ab"
     ]
 

@@ -16,20 +16,20 @@ from controlplane import (
 from controlplane.installation import Installation
 from controlplane.manifests import KINDS, MANIFESTS, RULES, install_fence, wait_rights_used
 from controlplane.scene import allocation, devices
+from factories import manifest
 
 CRDS = MANIFESTS.parent / "crds"
 API = "/apis/dra-operator.io/v1alpha1"
 DRIVER = "driver.example.com"
-TEMPLATE = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "ResourceClaimTemplate",
-    "metadata": {"name": "gpu"},
-    "spec": {
+TEMPLATE = manifest(
+    "ResourceClaimTemplate",
+    "gpu",
+    {
         "spec": {
             "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "example-device-class"}}]}
         }
     },
-}
+)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from controlplane.plane import KubectlError
 from controlplane.scene import RESOURCE
 from dra_operator.api.names import OWNED_KEY as KEY
 from dra_operator.api.names import OWNED_TOLERATIONS_POLICY
+from factories import manifest
 
 ANY = {"operator": "Exists"}
 VERSIONS = ("v1", "v1beta2", "v1beta1")
@@ -115,12 +116,9 @@ def test_the_largest_claim_costs_no_more_than_is_allowed(scene):
 def test_with_the_parameter_off_who_creates_is_warned(scene):
     """The binding warns instead of refusing, as components/ownership/warn-tolerations makes it."""
     path = f"{ADMISSION}/validatingadmissionpolicybindings/{OWNED_TOLERATIONS_POLICY}"
-    body = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": "new", "namespace": scene.namespace},
-        "spec": {"devices": {"requests": [exactly(ANY)]}},
-    }
+    body = manifest(
+        "ResourceClaim", "new", {"devices": {"requests": [exactly(ANY)]}}, namespace=scene.namespace
+    )
     scene.client.patch(path, {"spec": {"validationActions": ["Warn"]}})
     try:
         scene.client.wait_for("/healthz", lambda _: create(scene, exactly(ANY)).status == 201)

@@ -18,6 +18,7 @@ import pytest
 
 from controlplane import ControlPlane
 from dra_operator.testing.server import ApiServer
+from factories import manifest
 from testing.comparison import Side, differences, without_identity
 from testing.recording import Answers, read_recording, write_recording
 from testing.scenarios import SCENARIOS
@@ -40,7 +41,7 @@ async def both(control_plane: ControlPlane, namespace: str) -> AsyncIterator[tup
     tls = ssl.create_default_context(cafile=str(control_plane.ca))
     headers = {"Authorization": f"Bearer {control_plane.tokens['admin']}"}
     async with ApiServer() as server:
-        server.put({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": namespace}})
+        server.put(manifest("Namespace", namespace))
         connector = aiohttp.TCPConnector(ssl=tls)
         async with (
             aiohttp.ClientSession(control_plane.server, headers=headers, connector=connector) as real,
@@ -120,7 +121,7 @@ KUBECTL = (
 async def test_kubectl_says_the_same(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
     """The same commands print the same, times and identities aside."""
     async with ApiServer() as server:
-        server.put({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": namespace}})
+        server.put(manifest("Namespace", namespace))
         kubeconfig = tmp_path / "config"
         kubeconfig.write_text(server.kubeconfig())
         for command in KUBECTL:

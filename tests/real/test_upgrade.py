@@ -19,20 +19,20 @@ from controlplane.helm import find_or_build_helm
 from controlplane.manifests import NAMESPACE
 from controlplane.scene import PENDING, allocation, annotations
 from dra_operator.api.names import OWNED_KEY
+from factories import manifest
 
 ROOT = Path(__file__).parents[2]
 OLD_MANIFESTS = "08fb02b7"
 FIRST_CHART = "ed0db0b4"
 COMPONENTS = ("ownership", "gates", "explain-pods")
-RULE = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "DeviceTaintRule",
-    "metadata": {"name": "ours"},
-    "spec": {
+RULE = manifest(
+    "DeviceTaintRule",
+    "ours",
+    {
         "deviceSelector": {"driver": "driver.example.com"},
         "taint": {"key": OWNED_KEY, "effect": "NoSchedule"},
     },
-}
+)
 KINDS = ("allocationpolicies", "devicereservations", "devicemaintenances")
 CHANGES_BY_ITSELF = (
     "events",
@@ -178,26 +178,20 @@ def cluster(programs, tmp_path):
 def claim(name, count):
     """Return a claim for some devices."""
     exactly = {"deviceClassName": "example-device-class", "count": count}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": name},
-        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
-    }
+    return manifest("ResourceClaim", name, {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}})
 
 
 def gated_pod(name):
     """Return a pod with the gate that uses the claim of its name."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {
+    return manifest(
+        "Pod",
+        name,
+        {
             "schedulingGates": [{"name": "dra-operator.io/allocation"}],
             "containers": [{"name": "main", "image": "none"}],
             "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
         },
-    }
+    )
 
 
 class Life:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import factories
+from factories import manifest
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -86,12 +87,9 @@ def resource_slice(name: str, **spec: Any) -> dict[str, Any]:
         "devices": [{"name": "gpu-0"}],
         **spec,
     }
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": name},
-        "spec": {field: value for field, value in fields.items() if value is not None},
-    }
+    return manifest(
+        "ResourceSlice", name, {field: value for field, value in fields.items() if value is not None}
+    )
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import aiohttp
 import pytest
 
 from dra_operator.testing.server import ApiServer
+from factories import manifest
 
 from .comparison import Side, differences
 from .recording import Answers, read_recording
@@ -25,7 +26,7 @@ async def test_the_answers_are_the_recorded_ones(
     server: ApiServer, recording: dict[str, Answers], name: str
 ) -> None:
     """A sequence of requests gets the answers that kube-apiserver gave."""
-    server.put({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": _NAMESPACE}})
+    server.put(manifest("Namespace", _NAMESPACE))
     found: list[str] = []
     async with aiohttp.ClientSession(server.url) as session:
         side = Side(session, _NAMESPACE)

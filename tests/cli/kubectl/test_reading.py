@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from cluster import allocation, claim, node, pod
 from dra_operator.cli.kubectl.commands import app
+from factories import manifest
 
 
 def forbid(cluster, *kinds):
@@ -136,13 +137,13 @@ async def test_snapshot_cut_in_half_is_refused(dra, snapshot, tmp_path, where):
 def asking(cpu, **spec):
     """A pod that asks for cpu, and for no claim by itself."""
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"asks-{cpu}", "namespace": "default"},
-        "spec": {"containers": [container], **spec},
-        "status": {"phase": "Running"},
-    }
+    return manifest(
+        "Pod",
+        f"asks-{cpu}",
+        {"containers": [container], **spec},
+        status={"phase": "Running"},
+        namespace="default",
+    )
 
 
 async def test_snapshot_answers_as_of_when_it_was_taken(cluster, dra, snapshot):
@@ -185,12 +186,7 @@ async def test_pods_without_claims_count_in_a_snapshot(cluster, dra, snapshot, t
             other = asking(cpu, nodeName=f"node-{number}")
             cluster.put(other | {"metadata": {"name": f"other-{number}-{index}", "namespace": "default"}})
     file = await snapshot()
-    template = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": "one", "namespace": "default"},
-        "spec": {"spec": claim()["spec"]},
-    }
+    template = manifest("ResourceClaimTemplate", "one", {"spec": claim()["spec"]}, namespace="default")
     codes = []
     for cpu, copies in (("1", 2), ("1", 3), ("4", 1)):
         items = [template, asking(cpu, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])]

@@ -8,29 +8,30 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dra_operator.cli.kubectl.commands import app
+from factories import manifest
 from small_cluster import CLASS, NODES, devices, node, pod, template
 
-RULE = {
-    "apiVersion": "resource.k8s.io/v1beta2",
-    "kind": "DeviceTaintRule",
-    "metadata": {"name": "broken"},
-    "spec": {
+RULE = manifest(
+    "DeviceTaintRule",
+    "broken",
+    {
         "deviceSelector": {"driver": "gpu.example.com", "pool": "n1"},
         "taint": {"key": "example.com/broken", "effect": "NoExecute"},
     },
-}
+    version="v1beta2",
+)
 POLICY = {
     "apiVersion": "dra-operator.io/v1alpha1",
     "kind": "AllocationPolicy",
     "metadata": {"name": "training"},
     "spec": {"devices": [{"driver": "gpu.example.com", "pool": "n1"}]},
 }
-DEPLOYMENT = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"name": "web", "namespace": "team"},
-    "spec": {"replicas": 2, "template": {"metadata": {"labels": {"a": "b"}}, "spec": pod()["spec"]}},
-}
+DEPLOYMENT = manifest(
+    "Deployment",
+    "web",
+    {"replicas": 2, "template": {"metadata": {"labels": {"a": "b"}}, "spec": pod()["spec"]}},
+    namespace="team",
+)
 GIVEN = {
     "fit": [pod(), DEPLOYMENT, template(), CLASS],
     "explain": [pod(), template()],

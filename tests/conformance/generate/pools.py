@@ -4,6 +4,7 @@ from conformance.generate.chance import Chance
 from conformance.generate.devices import Wire, make_device, make_taint
 from conformance.generate.style import Style
 from conformance.generate.words import COUNTERS, DRIVERS, GPU, POOLS, SETS, amount, family_of
+from factories import manifest
 
 _BROKEN: tuple[Wire, ...] = (
     {"key": "zone", "operator": "Near", "values": ["z1"]},
@@ -23,7 +24,7 @@ def make_node(chance: Chance, style: Style, number: int) -> Wire:
     }
     if chance.maybe(0.2):
         del labels["rack"]
-    node: Wire = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+    node: Wire = manifest("Node", name, labels=labels)
     if chance.maybe(0.7 if style.node_operations else 0.1):
         node["status"] = {"declaredFeatures": ["DRAOptionalNodeOperations"]}
     return node
@@ -103,12 +104,7 @@ def _older(chance: Chance, slices: list[Wire], nodes: list[str]) -> list[Wire]:
 
 
 def _slice(driver: str, name: str, pool: Wire, spec: Wire) -> Wire:
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": name},
-        "spec": {"driver": driver, "pool": pool, **spec},
-    }
+    return manifest("ResourceSlice", name, {"driver": driver, "pool": pool, **spec})
 
 
 def _placement(chance: Chance, style: Style, nodes: list[str]) -> Wire:
@@ -205,12 +201,5 @@ def make_rules(chance: Chance, style: Style) -> list[Wire]:
             spec["deviceSelector"] = {
                 key: selector[key] for key in chance.some(sorted(selector), 0 if chance.maybe(0.1) else 1, 3)
             }
-        rules.append(
-            {
-                "apiVersion": "resource.k8s.io/v1",
-                "kind": "DeviceTaintRule",
-                "metadata": {"name": f"rule-{number}"},
-                "spec": spec,
-            }
-        )
+        rules.append(manifest("DeviceTaintRule", f"rule-{number}", spec))
     return rules

@@ -17,6 +17,7 @@ from conformance.generate.words import (
     amount,
     family_of,
 )
+from factories import manifest
 
 _SELECTORS = (
     f'device.driver == "{GPU}"',
@@ -131,12 +132,7 @@ def _class(name: str, *expressions: str, config: bool = False) -> Wire:
         spec["selectors"] = [{"cel": {"expression": expression}} for expression in expressions]
     if config:
         spec["config"] = [{"opaque": {"driver": GPU, "parameters": {"from": name}}}]
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceClass",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    return manifest("DeviceClass", name, spec)
 
 
 def _selector(chance: Chance, style: Style) -> str:
@@ -165,12 +161,7 @@ def make_claim(chance: Chance, style: Style, number: int) -> Wire:
         devices["constraints"] = constraints
     if chance.maybe(style.config):
         devices["config"] = [_config(chance, references, place) for place in range(chance.pick(1, 2))]
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
-        "spec": {"devices": devices},
-    }
+    return manifest("ResourceClaim", name, {"devices": devices}, namespace="default", uid=f"uid-{name}")
 
 
 def _request(chance: Chance, style: Style, name: str, derived: list[str]) -> Wire:

@@ -4,6 +4,7 @@ from conformance.generate.chance import Chance
 from conformance.generate.devices import Wire
 from conformance.generate.style import Style
 from conformance.generate.words import DRIVERS, POOLS, amount, family_of
+from factories import manifest
 
 
 def make_allocated(chance: Chance, style: Style, slices: list[Wire]) -> list[Wire]:
@@ -37,15 +38,14 @@ def _claim(name: str, results: list[Wire]) -> Wire:
         "name": "r",
         "exactly": {"deviceClassName": "any", "allocationMode": "ExactCount", "count": len(results)},
     }
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
-        "spec": {"devices": {"requests": [request]}},
-        "status": {
-            "allocation": {"devices": {"results": [{"request": "r", **result} for result in results]}}
-        },
-    }
+    return manifest(
+        "ResourceClaim",
+        name,
+        {"devices": {"requests": [request]}},
+        status={"allocation": {"devices": {"results": [{"request": "r", **result} for result in results]}}},
+        namespace="default",
+        uid=f"uid-{name}",
+    )
 
 
 def _result(chance: Chance, style: Style, spec: Wire, device: Wire) -> Wire:
