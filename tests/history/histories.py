@@ -8,6 +8,7 @@ import json
 import sys
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -35,6 +36,7 @@ from factories import (
 )
 
 BEGIN = 1_800_000_000
+MOST_CLAIMS = 60
 NODES = ("node-1", "node-2", "node-3")
 
 
@@ -75,7 +77,7 @@ class World:
     def __init__(self, server, seed, clock):
         self.server, self.clock = server, clock
         self.random = Random(seed)  # noqa: S311 - a seed makes a run repeatable
-        self.numbers = iter(range(1000))
+        self.numbers = count()
         server.load([device_class(), *map(node, NODES), *slices()])
 
     def step(self):
@@ -89,17 +91,28 @@ class World:
             self.random.choice(actions)()
 
     def create(self):
-        """Create a claim, and mostly a pod that names it."""
-        name = f"job-{next(self.numbers)}"
-        namespace = self.random.choice(("team-a", "team-b"))
+        """Create a claim, and mostly a pod that names it; where there are many, one goes instead."""
+        if len(self.server.list("ResourceClaim")) >= MOST_CLAIMS:
+            self.end()
+            return
+        number, namespace = next(self.numbers), self.random.choice(("team-a", "team-b"))
+        # What belongs to the one must not be told to the other.
+        mark = "" if namespace == "team-a" else "hidden-"
+        name = f"{mark}job-{number}"
         created = {
             "creationTimestamp": datetime.fromtimestamp(self.clock(), UTC).isoformat().replace("+00:00", "Z")
         }
         self.server.put(claim(name, namespace=namespace, **created))
         if self.random.random() < 0.8:
             entry = {"name": "gpu", "resourceClaimName": name}
-            owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "1", "controller": True}
-            labels = {"project": self.random.choice("xy")}
+            owner = {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "name": f"{mark}train",
+                "uid": "1",
+                "controller": True,
+            }
+            labels = {"project": mark + self.random.choice("xy")}
             body = pod(name, entry, namespace=namespace, labels=labels, ownerReferences=[owner], **created)
             gates = [{"name": "quota"}] if self.random.random() < 0.2 else []
             self.server.put({**body, "spec": {**body["spec"], "schedulingGates": gates}})
@@ -210,6 +223,13 @@ class World:
             self.server.remove("Pod", name, "team-a")
 
 
+def last_revision(server, kind):
+    """Return the resourceVersion of the last change of a kind that watches may still ask for; 0 if there is none."""
+    (resource,) = [each for each in server.options.resources if each.kind == kind]
+    history = server.store.table(resource).history
+    return next((change.revision for change in history.read(history.end - 1, 1) or ()), 0)
+
+
 class Recording:
     """A recorder under test, which can be killed and started again, beside the cluster and its clock."""
 
@@ -241,7 +261,7 @@ class Recording:
 
     async def caught_up(self):
         """Wait until all is delivered that there is."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while not all(self._is_in_step(*each) for each in self.recorder._reflectors.items()):  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
 
@@ -253,15 +273,20 @@ class Recording:
             ]
             for body in self.server.list(kind)
         }
-        return reflector.synced.is_set() and reflector.trouble is None and seen == there
+        is_told = reflector.has_told(str(last_revision(self.server, kind)))
+        return reflector.synced.is_set() and reflector.trouble is None and is_told and seen == there
 
-    async def tick(self):
-        """Let the recorder store what came, and list what there is."""
+    async def store(self):
+        """Let the recorder store what came."""
         await self.caught_up()
         self.recorder._sum_up()
         await self.recorder.tick()
         while self.recorder._ask is not None and not self.recorder._ask.done():  # noqa: ASYNC110
             await asyncio.sleep(0.002)
+
+    async def tick(self):
+        """Let the recorder store what came, and list what there is."""
+        await self.store()
         taken = await read_objects(self.session)
         self.moments.append((self.recorder.covered, self.seconds, taken.bodies))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import sys
 from pathlib import Path
 from random import Random
@@ -74,3 +75,65 @@ def covered(store):
         return Reader(open_store(str(store))).span.until
     except Exception:  # noqa: BLE001 - there is none yet
         return 0
+
+
+MOST_BYTES = 400_000
+"""So large may a file of the store become."""
+
+
+def limit_files():
+    """Let this process, which is about to be a recorder, write no file that is larger."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, resource.RLIM_INFINITY))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_full_disk_is_a_gap(tmp_path, is_killed):
+    """Where nothing more can be written there is a gap; afterwards, also for another recorder, it goes on."""
+    store, config = tmp_path / "history.db", tmp_path / "config"
+    command = [Path(sys.executable).with_name("kubectl-dra"), "record", "--to", store, "--kubeconfig", config]
+    async with ApiServer() as server:
+        config.write_text(server.kubeconfig())
+        world = World(server, 1, lambda: 1_700_000_000)
+        process = await asyncio.create_subprocess_exec(
+            *command, stderr=asyncio.subprocess.PIPE, preexec_fn=limit_files
+        )
+        async with asyncio.timeout(240):
+            while b"not stored" not in await asyncio.wait_for(next_line(process, world), 240):
+                pass
+        before = await asyncio.to_thread(covered, store)
+        check_order(Reader(open_store(str(store))))
+        for _ in range(20):
+            world.step()
+        if is_killed:
+            process.kill()
+            await process.wait()
+            process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
+        else:
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        async with ApiSession(Access(lambda: credentials(server.url))) as session:
+            listed = plain((await read_objects(session)).bodies)
+
+            async def is_told():
+                reader = await asyncio.to_thread(Reader, open_store(str(store)))
+                return (
+                    reader.span.until > before
+                    and plain(reader.read_moment(reader.span.until).bodies) == listed
+                )
+
+            await wait_for(is_told)
+        process.terminate()
+        assert await process.wait() == 0
+    reader = Reader(open_store(str(store)))
+
+    check_order(reader)
+    assert reader.gaps
+
+
+async def next_line(process, world):
+    """Let something happen until a process says something, and return that."""
+    line = asyncio.create_task(process.stderr.readline())
+    while not line.done():
+        world.step()
+        await asyncio.sleep(0.02)
+    return line.result()

@@ -22,12 +22,14 @@ def check_moments(reader, moments):
 
 
 def check_order(reader):
-    """States of one name follow each other without overlap, and gaps are apart."""
-    ends = {}
+    """States of one name follow each other without overlap; of one object each hole is a gap, and gaps are apart."""
+    ends, lasts = {}, {}
     for row in reader.read_states(reader.span):
         key = row.kind, row.namespace, row.name
         assert ends.get(key, 0) <= row.since <= row.until
-        ends[key] = row.until
+        if row.uid and (last := lasts.get((*key, row.uid))) is not None:
+            assert last == row.since or Span(last, row.since) in reader.gaps
+        ends[key] = lasts[*key, row.uid] = row.until
     spans = [reader.span.since, *[each for gap in reader.gaps for each in gap], reader.span.until]
     assert spans == sorted(spans)
 

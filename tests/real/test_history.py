@@ -1,24 +1,40 @@
 """`kubectl dra record` on the real control plane, with the rights of manifests/record, beside pods that come and go."""
 
+import asyncio
 import json
+import logging
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections import defaultdict
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from controlplane.manifests import MANIFESTS
 from dra_operator.api.text import seconds_of
+from dra_operator.cli.snapshot import read_objects
+from dra_operator.cluster.credentials import load_access
+from dra_operator.cluster.session import ApiSession
 from dra_operator.history.reader import Reader, Span
 from dra_operator.history.schema import MICRO, StoreError, open_store
+from history.histories import plain
 
+from .watched_pods import Life, Watched, farthest, recorded_spans
+
+log = logging.getLogger(__name__)
 SETUP = ("nodes.yaml", "walkthrough/1-class.yaml", "walkthrough/2-slices.yaml")
 PROGRAM = Path(sys.executable).with_name("kubectl-dra")
 POSTGRES = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"))), None)
 PODS, DEVICES = 8, 4
+SECONDS = float(os.environ.get("SECONDS", "40"))
+WITHIN = float(os.environ.get("WITHIN", "30"))
+"""So many seconds a record may be off: a machine that has much to do is late."""
+SNAPSHOTS = int(SECONDS / 12)
 
 
 @pytest.fixture
@@ -180,3 +196,80 @@ def test_record_is_what_the_cluster_does(full_scene, sqlite, postgres, record):
     for url in (sqlite, postgres):
         read(url, has_reason, client)
         check(url, full_scene, client)
+
+
+async def take_snapshot(plane):
+    """Return the times before and after a snapshot, in microseconds, and its objects."""
+    async with ApiSession(load_access(str(plane.admin_kubeconfig))) as session:
+        before = time.time()
+        bodies = (await read_objects(session)).bodies
+        return round(before * MICRO), round(time.time() * MICRO), bodies
+
+
+def texts_of(bodies):
+    """Return objects as texts by kind, namespace and name."""
+    names = [
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]) for each in bodies
+    ]
+    return {name: plain([body])[0] for name, body in zip(names, bodies, strict=True)}
+
+
+def check_snapshot(reader, before, after, bodies):
+    """Compare each object of a snapshot with those of the record around it; return whether it is one state of it."""
+    span, options = Span(before, after + round(WITHIN * MICRO)), defaultdict(set)
+    lasts, edges = defaultdict(int), {before}
+    for row in reader.read_states(span):
+        edges |= {at for at in (row.since, row.until) if before < at < span.until}
+        if row.kind in ("Server", "Unread"):
+            continue
+        (key, text), *_ = texts_of([row.body]).items()
+        options[key].add(text)
+        lasts[key] += min(row.until, span.until) - max(row.since, span.since)
+    taken = texts_of(bodies)
+    for key in options.keys() | taken.keys():
+        # One that came or went meanwhile may be missing.
+        might_be_missing = lasts[key] < span.until - span.since
+        assert taken[key] in options[key] if key in taken else might_be_missing, key
+    return any(texts_of(reader.read_moment(at).bodies) == taken for at in edges)
+
+
+@pytest.mark.timeout(SECONDS + 900)
+def test_record_is_what_watchers_and_snapshots_saw(full_scene, full_control_plane, sqlite, postgres, record):
+    """While pods come and go, both stores have each interval as a watcher saw it, and snapshots as they were taken."""
+    client, namespace, random = full_scene.client, full_scene.namespace, Random(1)  # noqa: S311
+    full_scene.apply(*SETUP)
+    record(sqlite, postgres)
+    for url in (sqlite, postgres):
+        read(url, lambda _: True, client)
+    watched, life, snapshots = Watched(client, namespace, SECONDS + 60), Life(client, namespace, SECONDS), []
+    life.start()
+    for _ in range(SNAPSHOTS):
+        time.sleep(random.random() * 2 * SECONDS / SNAPSHOTS * 0.8)
+        snapshots.append(asyncio.run(take_snapshot(full_control_plane)))
+    life.join()
+    assert life.error is None
+    time.sleep(3)
+    last = (time.time() + min(WITHIN, 3)) * MICRO
+    for url in (sqlite, postgres):
+        reader = read(url, lambda reader: reader.span.until > last, client)
+        assert not reader.gaps
+        off = farthest(recorded_spans(reader, namespace), watched.spans)
+        equal = sum(check_snapshot(reader, *each) for each in snapshots)
+        counts = {
+            fact: sum(len(spans) for (each, _), spans in watched.spans.items() if each == fact)
+            for fact in off
+        }
+        log.info("%s: intervals %s, off by at most %s s", url.partition(":")[0], counts, off)
+        log.info("%d of %d snapshots are states of the record", equal, len(snapshots))
+        assert max(off.values()) <= WITHIN
+        command = [PROGRAM, "report", "--history", url, "-o", "json"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=True)
+        rows = {row["name"]: row for row in json.loads(answer.stdout)["items"]}
+        until = reader.span.until / MICRO
+        held = [
+            (until if end is None else end) - since
+            for (fact, _), each in watched.spans.items()
+            if fact == "held"
+            for since, end in each
+        ]
+        assert rows[namespace]["held"] * 3600 == pytest.approx(sum(held), abs=WITHIN * len(held))
