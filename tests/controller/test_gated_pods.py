@@ -259,7 +259,7 @@ async def test_gate_that_cannot_be_taken_off_is_reported(cluster, pods, operator
     await cluster.until(lambda: "AllocationRefused" in cluster.reasons("pod", "Pod"), "the Event")
 
     (event,) = [event for event in cluster.events("pod", "Pod") if event["reason"] == "AllocationRefused"]
-    assert "does not accept the removal of the scheduling gate" in event["message"]
+    assert "refuses the removal of the scheduling gate" in event["message"]
     assert "keep the gate" in event["message"]
 
 

@@ -144,7 +144,7 @@ def test_pod_whose_gate_is_put_back_says_so_and_goes_on_without_the_policy(clust
     text = cluster.wait_refused("held")
 
     assert text == (
-        f"the API server does not accept the removal of the scheduling gate {GATE}: the patch of pods was accepted, "
+        f"the API server refuses the removal of the scheduling gate {GATE}: the patch of pods was accepted, "
         "but spec.schedulingGates is not as sent: a mutating webhook or admission policy changes it"
     )
     held = cluster.client.get(f"{cluster.pods}/held")

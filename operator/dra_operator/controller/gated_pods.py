@@ -6,32 +6,21 @@ node, which holds its cpu and memory; the watch has told of the allocations; our
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Final, TypeAlias
+from functools import partial
+from typing import Final, Literal, TypeAlias
 
-from dra_operator.allocator.decision import Failed, claim_key
+from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import extended_resources
 from dra_operator.api.node_selector import pinned_to
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.session import ApiError
-from dra_operator.cluster.writes import (
-    Consumer,
-    Denied,
-    Stale,
-    Stored,
-    Unclear,
-    Write,
-    WriteOutcome,
-    nominate,
-    open_gate,
-    withdraw,
-)
+from dra_operator.cluster.writes import Consumer, Stored, Write, WriteOutcome, nominate, open_gate, withdraw
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key, Standing, is_pending, text
 from dra_operator.controller.context import Context
@@ -42,9 +31,9 @@ from dra_operator.controller.health import WriteAccess
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.plan_pods import Handback, LetGoPod, PodPlans, Step, plan_gang, waits_for_binding
 from dra_operator.controller.queue import PodQueue
-from dra_operator.controller.write_results import DENIED, STALE, UNCLEAR
+from dra_operator.controller.write_results import back_off, take_in_rights
 from dra_operator.pods.claims import resolve_entries
-from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
+from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.gang_assignment import Assignment, Gang, NoDecision
 from dra_operator.pods.gate import SchedulingPod, find_release, not_gated, read_scheduling_pod
 from dra_operator.pods.pod_decision import PodDecider, PodDecision
@@ -97,6 +86,7 @@ class GatedPod:
         return GatedState.HANDED_BACK if let_go.is_handed_back else GatedState.LET_GO
 
 
+NotFound: TypeAlias = Literal["no room", "not tried"]
 Assume: TypeAlias = Callable[[Iterable[tuple[ResourceClaim, AllocationResult, Consumer | None]], str], None]
 """Enters the allocations of one decision in the ledger, and has them written, for a node and all with the same time. A
 claim is reserved for the consumer, if there is one."""
@@ -227,48 +217,25 @@ class GatedPods:
         gated = self._pods.get(key)
         if gated is not None and gated.pod.uid != write.uid:
             gated = None
-        backoff = self.queue.backoff
-        match outcome:
-            case Stored():
-                self._handle_stored(write, gated, why)
-            case Stale():
-                backoff.add(key, write.uid, *STALE, version=write.version)
-            case Unclear(missing=None):
-                backoff.add(key, write.uid, *UNCLEAR)
-            case Denied(missing=ApiError() as error) | Unclear(missing=ApiError() as error):
-                backoff.add(key, write.uid, *DENIED)
-                reason = messages.forbidden(error)
-                if self.access.deny(error.verb, error.resource, key, reason):
-                    log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
-                self._set_trouble(gated, messages.EVENT_FORBIDDEN, reason)
-            case Denied(message=refusal):
-                log.warning(
-                    messages.WRITE_REFUSED, pod=text(key), uid=write.uid, write=write.kind, why=refusal
-                )
-                backoff.add(key, write.uid, *DENIED)
-                self._set_trouble(gated, messages.EVENT_REFUSED, messages.pod_refused(write.kind, refusal))
-
-    def _handle_stored(self, write: Write, gated: GatedPod | None, why: str) -> None:
-        key = write.key
-        for (verb, resource), denied in self.access.grant(write).items():
-            log.info(messages.PERMITTED, verb=verb, resource=resource)
-            self.queue.backoff.expire(denied)
+        if not isinstance(outcome, Stored):
+            found = back_off(outcome, self.queue.backoff, self.access)
+            if found is not None and gated is not None:
+                self._set_trouble(gated, found)
+            return
+        take_in_rights(write, self.access, self.queue.backoff)
         self.queue.backoff.remove(key)
         if gated is not None and gated.trouble is not None:
-            gated.trouble = None
-            self.on_changed(key)
-        if write.kind != "gate":
-            return
-        node = "" if gated is None or why else gated.node
-        log.info(messages.LET_GO, pod=text(key), uid=write.uid, node=node, why=why)
-        if why:
-            event = EventRequest(Subject("Pod", *key, write.uid), "Normal", messages.EVENT_GATE_REMOVED, why)
-            self.context.events.record(event)
+            self._set_trouble(gated, None)
+        if write.kind == "gate":
+            node = "" if gated is None or why else gated.node
+            log.info(messages.LET_GO, pod=text(key), uid=write.uid, node=node, why=why)
+            if why:
+                subject = Subject("Pod", *key, write.uid)
+                self.context.events.record(EventRequest(subject, "Normal", messages.EVENT_GATE_REMOVED, why))
 
-    def _set_trouble(self, gated: GatedPod | None, reason: str, message: str) -> None:
-        if gated is not None:
-            gated.trouble = PendingReason(reason, message)
-            self.on_changed(gated.pod.key)
+    def _set_trouble(self, gated: GatedPod, trouble: PendingReason | None) -> None:
+        gated.trouble = trouble
+        self.on_changed(gated.pod.key)
 
     # --- steps without a decision
 
@@ -288,12 +255,17 @@ class GatedPods:
         touched, self._touched = self._touched, set()
         if self._earlier_writes.pop_end():
             touched |= {key for key, gated in self._pods.items() if gated.waits_for_earlier_writes}
-        for key in touched:
-            if (gated := self._pods.get(key)) is not None:
-                self._safely(self._advance, gated)
-        gangs = {gang for key in touched if (gang := self.gangs.key_of(key)) is not None}
-        for gang in sorted(gangs):
-            self._advance_gang_safely(gang)
+        groups: dict[Key, Key] = {}
+        for key in sorted(touched):
+            status = self.gangs.find(key)
+            groups.setdefault(key if status is None else status.key, key)
+            gated = self._pods.get(key)
+            if gated is not None and not gated.pod.is_gated and key not in self._sent:
+                self._safely(gated, partial(self._follow, gated))
+        for key in groups.values():
+            status, pods = self._find_group(key)
+            if pods:
+                self._safely(pods[0], partial(self._advance, status, pods))
         self._tell_incomplete()
         for key in tuple(self._orphans):
             self._release_orphan(key)
@@ -314,37 +286,61 @@ class GatedPods:
             ],
         )
 
-    def _advance(self, gated: GatedPod) -> None:
-        pod = gated.pod
-        if pod.key in self._sent or (pod.is_gated and self.gangs.find(pod.key) is not None):
-            return
-        if gated.waits_for_earlier_writes:
-            # If it still does, that is found out now.
-            gated.waits_for_earlier_writes = False
-            self.on_changed(pod.key)
-        if not pod.is_gated:
-            self._follow(gated)
-            return
-        if self.queue.is_held(pod):
-            return
-        claims = self._claims(pod)
-        if why := find_release(pod, claims):
-            self._write(open_gate(pod), messages.gate_removed(why))
-            return
-        if not pod.is_last_gate or self._is_any_changing(claims):
-            return
-        if gated.node:
-            is_complete = not pod.missing and len(claims) == len(pod.claims)
-            if is_complete and all(map(_is_usable, claims)):
-                self._hand_over(gated, claims)
-                return
-            # Not all of it could be stored, or a claim is gone.
-            self._drop_decision(gated)
-        self.queue.activate((pod.key,))
+    def _find_group(self, key: Key) -> tuple[GangStatus | None, list[GatedPod]]:
+        """Return the gated pods that are decided with a pod, and their gang; the pod alone if it has none."""
+        status = self.gangs.find(key)
+        keys = [key] if status is None else [each.key for each in status.gated]
+        found = [self._pods.get(each) for each in keys]
+        return status, [gated for gated in found if gated is not None and gated.pod.is_gated]
 
-    def _hand_over(self, gated: GatedPod, claims: list[ResourceClaim]) -> None:
-        """Do the next step for a decided pod all of whose claims are allocated."""
-        self._carry_out(gated, self.plans.plan_hand_over(gated.pod, gated.node, claims))
+    def _advance(self, status: GangStatus | None, pods: list[GatedPod]) -> None:
+        """Take gated pods that are decided together one step further, if that needs no decision.
+
+        One alone, and those of a gang of which one was let go, go on each by itself.
+        """
+        if status is not None:
+            self._observe_incomplete(status)
+        for gated in pods:
+            if gated.waits_for_earlier_writes:
+                # If it still does, that is found out now.
+                gated.waits_for_earlier_writes = False
+                self.on_changed(gated.pod.key)
+        claims = {gated.pod.key: self._claims(gated.pod) for gated in pods}
+        if self._is_under_way(pods):
+            return
+        is_begun = status is None or status.is_begun
+        if is_begun:
+            for gated in pods:
+                of_pod = claims[gated.pod.key]
+                if self.queue.is_held(gated.pod) or not (status is None or of_pod):
+                    continue
+                if why := find_release(gated.pod, of_pod):
+                    self._drop_decision(gated)
+                    self._write(open_gate(gated.pod), messages.gate_removed(why))
+            pods = [gated for gated in pods if gated.pod.is_last_gate and gated.pod.key not in self._sent]
+        if status is not None and (status.waits_for or not all(gated.pod.is_last_gate for gated in pods)):
+            self._rest(pods, keeps="all" if status.is_begun or not status.is_known else "nothing")
+            return
+        held = [gated for gated in pods if self.queue.is_held(gated.pod)]
+        if held and not is_begun:
+            if any(gated.trouble is not None for gated in held):
+                self._rest(pods)
+            return
+        for gated in pods:
+            if not _are_usable(gated.pod, claims[gated.pod.key]):
+                # Not all of it could be stored, or a claim is gone.
+                self._drop_decision(gated)
+        decided = [gated for gated in pods if gated.node and not self.queue.is_held(gated.pod)]
+        if not is_begun and len(decided) < len(pods):
+            for gated in decided:
+                self._drop_decision(gated)
+            decided = []
+        steps = [self.plans.plan_hand_over(each.pod, each.node, claims[each.pod.key]) for each in decided]
+        for gated, step in zip(decided, plan_gang(steps, is_begun=is_begun), strict=True):
+            self._carry_out(gated, step)
+        self.queue.activate(
+            [gated.pod.key for gated in pods if not gated.node and gated.pod.key not in self._sent]
+        )
 
     def _carry_out(self, gated: GatedPod, step: Step) -> None:
         key, timers = gated.pod.key, self.context.timers
@@ -407,7 +403,7 @@ class GatedPods:
             if stopping() or now >= until:
                 return False
             active.start(pod.key)
-            self._safely(self._decide, self._pods[pod.key])
+            self._safely(self._pods[pod.key], partial(self._decide, pod.key))
             after = clock()
             self.queue.charge(pod.key, after - now)
             self.context.metrics.decision_seconds.observe(after - now)
@@ -420,32 +416,27 @@ class GatedPods:
         gated = self._pods.get(key)
         return None if gated is None else gated.pod
 
-    def _decide(self, gated: GatedPod) -> None:
-        if (status := self.gangs.find(gated.pod.key)) is not None:
-            self._decide_gang(status)
+    def _decide(self, key: Key) -> None:
+        """Decide a pod with those of its gang, all at once; once one of these was let go, one by one."""
+        status, pods = self._find_group(key)
+        if status is not None:
+            self._tried.add(status.key)
+            for member in status.gated:
+                # All of them have had their turn.
+                self.queue.active.start(member.key)
+        ready = [each for each in pods if each.pod.is_last_gate]
+        is_begun = status is None or status.is_begun
+        if self._is_under_way(pods) or (status is not None and status.waits_for):
             return
-        pod, waiting = gated.pod, self.cluster.gated.get(gated.pod.key)
-        if pod.key in self._sent or gated.node or not pod.is_last_gate or waiting is None:
-            return
-        claims = self._claims(pod)
-        if self._is_any_changing(claims):
-            return
-        unallocated = [claim for claim in claims if claim.status.allocation is None]
-        if any(map(self.context.queue.backoff.holds_claim, unallocated)):
-            # Of a pod of which nobody knows when it goes nothing of a node is held.
-            self._clear_nomination(pod)
-            return
-        self._withdraw_assumed(unallocated)
-        entries = resolve_entries(waiting.pod, self.decider.find_claim, self.decider.has_template)
-        is_ready = all(entry.problem is None for entry in entries)
-        is_ready = is_ready and not any(map(self._is_of_others, unallocated))
-        decision = self._find_node(pod, waiting, claims) if is_ready else None
-        if isinstance(decision, PodDecision):
-            self._accept(gated, decision, claims)
-            if not decision.allocations:
-                self._hand_over(gated, claims)
-        else:
-            self._set_unschedulable(gated, is_tried=is_ready and decision is None)
+        undecided = [each for each in ready if not each.node and not self.queue.is_held(each.pod)]
+        if is_begun:
+            for each in undecided:
+                self._assign(status, [each])
+        elif len(undecided) == len(pods):
+            self._assign(status, pods)
+        if any(each.node for each in ready):
+            # Where everything is stored already, no answer comes that would have them go on.
+            self._advance(status, pods)
 
     def _withdraw_assumed(self, claims: Iterable[ResourceClaim]) -> None:
         """Withdraw what is assumed for claims whose answer never came: it must not block their pod."""
@@ -456,36 +447,77 @@ class GatedPods:
         if ledger.version != used:
             self._in_vain.clear()
 
-    def _find_node(
-        self, pod: SchedulingPod, waiting: WaitingPod, claims: list[ResourceClaim]
-    ) -> PodDecision | Failed | None:
-        """Return the decision about a pod whose claims are all there.
+    def _assign(self, status: GangStatus | None, pods: list[GatedPod]) -> None:
+        """Have some pods decided together, beside those of their gang that were let go."""
+        claims = [claim for gated in pods for claim in self._claims(gated.pod)]
+        unallocated = [claim for claim in claims if claim.status.allocation is None]
+        found: Sequence[PodDecision] | NotFound = "not tried"
+        if not any(map(self.context.queue.backoff.holds_claim, unallocated)):
+            self._withdraw_assumed(unallocated)
+            if not any(map(self._is_of_others, unallocated)):
+                found = self._find_node(pods[0]) if status is None else self._find_nodes(status, pods)
+            for claim in claims:
+                # A pod waits for room now, not for what was said against earlier writes.
+                if not self.context.queue.backoff.holds_claim(claim):
+                    self._claim_troubles.pop(claim_key(claim), None)
+        if not isinstance(found, str):
+            for gated, decision in zip(pods, found, strict=True):
+                self._accept(gated, decision)
+            return
+        # Of pods of which nobody knows when they go nothing of a node is held.
+        self._rest(pods, keeps="claims" if status is None and found == "not tried" else "nothing")
+        for gated in pods:
+            self._set_trouble(gated, None)
 
-        Pods of one workload, for which there is no room, are tried once a cycle.
-        """
+    def _find_node(self, gated: GatedPod) -> Sequence[PodDecision] | NotFound:
+        """Return the decision about a pod alone. Pods of one workload are tried once a cycle if there is no room."""
+        pod, waiting = gated.pod, self.cluster.gated.get(gated.pod.key)
+        if waiting is None:
+            return "not tried"
+        entries = resolve_entries(waiting.pod, self.decider.find_claim, self.decider.has_template)
+        if any(entry.problem is not None for entry in entries):
+            return "not tried"
         alike = None
         if not pod.nominated_node and not extended_resources(waiting.pod):
             # Claims of one template share their spec.
-            parts = [(id(claim.spec), id(claim.status.allocation)) for claim in claims]
+            parts = [(id(claim.spec), id(claim.status.allocation)) for claim in self._claims(pod)]
             alike = pod.namespace, waiting.requirements, tuple(parts)
         if alike in self._in_vain:
-            return None
+            return "no room"
         decision = self.decider.find_node(waiting.pod, waiting.requirements)
-        if isinstance(decision, Failed):
+        if isinstance(decision, PodDecision):
+            return (decision,)
+        if decision is not None:
             self.queue.backoff.add(pod.key, pod.uid, *ABORTED)
-        elif decision is None and alike is not None:
+            return "not tried"
+        if alike is not None:
             self._in_vain.add(alike)
-        return decision
+        return "no room"
 
-    def _accept(self, gated: GatedPod, decision: PodDecision, claims: list[ResourceClaim]) -> None:
+    def _find_nodes(self, status: GangStatus, pods: list[GatedPod]) -> Sequence[PodDecision] | NotFound:
+        """Return the decisions about pods of a gang."""
+        keys = {gated.pod.key for gated in pods}
+        gang = self.gangs.build(status, [each for each in status.gated if each.key in keys])
+        found = self.gangs.assigner.assign(gang) if isinstance(gang, Gang) else None
+        if isinstance(found, NoDecision):
+            for gated in pods:
+                self.queue.backoff.add(gated.pod.key, gated.pod.uid, *ABORTED)
+        if not isinstance(found, Assignment):
+            return "no room"
+        left, decisions = dict(found.results), list[PodDecision]()
+        for gated, node in zip(pods, found.nodes[-len(pods) :], strict=True):
+            own = [key for key in left if key[0] == gated.pod.namespace and key[1] in gated.pod.claims]
+            decisions.append(PodDecision(node, {key[1]: left.pop(key) for key in own}))
+        return decisions
+
+    def _accept(self, gated: GatedPod, decision: PodDecision) -> None:
         """Have the allocations of a pod stored on the node that was found, and the pod nominated to it."""
         pod = gated.pod
         self.queue.accept(pod.key)
-        gated.trouble = None
         gated.node = decision.node
         self.cluster.assume(pod.key, decision.node)
-        self.on_changed(pod.key)
-        by_name = {claim.metadata.name: claim for claim in claims}
+        self._set_trouble(gated, None)
+        by_name = {claim.metadata.name: claim for claim in self._claims(pod)}
         consumer, is_shared = Consumer(pod.name, pod.uid), self.context.claims.is_shared
         decided = [
             (by_name[name], allocation, consumer if is_shared((pod.namespace, name)) else None)
@@ -500,30 +532,18 @@ class GatedPods:
             # At once, beside the allocations: until then others may take what it needs of the node.
             self._write(nominate(pod, decision.node))
 
-    def _set_unschedulable(self, gated: GatedPod, *, is_tried: bool) -> None:
-        """Take in that a pod has no node. Where it was not tried with all its claims, they keep what they have."""
-        pod = gated.pod
-        self.queue.set_unschedulable(pod.key)
-        self._forget_troubles(gated)
-        # Of a pod of which nobody knows when it goes nothing of a node is held.
-        is_nominated = self._clear_nomination(pod)
-        if is_tried and not is_nominated:
+    def _rest(self, pods: list[GatedPod], *, keeps: Literal["nothing", "claims", "all"] = "nothing") -> None:
+        """Have nothing held for pods that are not decided now, but for what is kept of what is stored."""
+        for gated in pods:
+            self._drop_decision(gated)
+            self.queue.set_unschedulable(gated.pod.key)
+            if gated.pod.is_nominated_by_operator and keeps != "all":
+                # What somebody else set stays.
+                self._write(nominate(gated.pod, None))
+        if keeps == "nothing" and not any(gated.pod.is_nominated_by_operator for gated in pods):
             # To clear it makes another version of the pod, too.
-            self._take_back(gated)
-        self.on_changed(pod.key)
-
-    def _forget_troubles(self, gated: GatedPod) -> None:
-        """Forget what was said against earlier writes: a pod waits for room now."""
-        gated.trouble = None
-        for claim in self._claims(gated.pod):
-            if not self.context.queue.backoff.holds_claim(claim):
-                self._claim_troubles.pop(claim_key(claim), None)
-
-    def _clear_nomination(self, pod: SchedulingPod) -> bool:
-        """Have a nomination of ours taken off a pod; return whether it has one. What somebody else set stays."""
-        if pod.is_nominated_by_operator:
-            self._write(nominate(pod, None))
-        return pod.is_nominated_by_operator
+            for gated in pods:
+                self._take_back(gated)
 
     def _take_back(self, gated: GatedPod) -> None:
         """Have taken back what is stored for a pod that it cannot use, and nobody else does.
@@ -548,75 +568,7 @@ class GatedPods:
         """True if it is not for us to allocate a claim that has no allocation."""
         return is_pending(claim) and self.context.claims.standing(claim) is not Standing.GATED
 
-    # --- gangs: all their pods at once
-
-    def _advance_gang_safely(self, gang: GangKey) -> None:
-        """Take a gang one step further; after a defect of ours its first pod backs off, and with it the gang."""
-        pods = [gated for key in self.gangs.members(gang) if (gated := self._pods.get(key)) is not None]
-        if pods:
-            self._safely(lambda _: self._advance_gang(gang), pods[0])
-
-    def _find_ready(self, status: GangStatus) -> list[GatedPod]:
-        """Return the gated pods of a gang that are decided together; once it is begun those without another gate."""
-        pods = [gated for each in status.gated if (gated := self._pods.get(each.key)) is not None]
-        return [gated for gated in pods if gated.pod.is_last_gate] if status.is_begun else pods
-
-    def _advance_gang(self, gang: GangKey) -> None:
-        """Take the gated pods of a gang one step further together, if that needs no decision."""
-        if (status := self.gangs.status(gang)) is None:
-            return
-        pods = self._find_ready(status)
-        for gated in pods:
-            if gated.waits_for_earlier_writes:
-                gated.waits_for_earlier_writes = False
-                self.on_changed(gated.pod.key)
-        self._observe_incomplete(status)
-        claims = {gated.pod.key: self._claims(gated.pod) for gated in pods}
-        if any(gated.pod.key in self._sent for gated in pods) or any(
-            map(self._is_any_changing, claims.values())
-        ):
-            return
-        if status.waits_for or not all(gated.pod.is_last_gate for gated in pods):
-            self._rest(pods, keeps=status.is_begun or not status.is_known)
-            return
-        if not status.is_begun and any(self.queue.is_held(gated.pod) for gated in pods):
-            if any(gated.trouble is not None and self.queue.is_held(gated.pod) for gated in pods):
-                self._rest(pods)
-            return
-        self._hand_over_gang(status, pods, claims)
-
-    def _hand_over_gang(
-        self, status: GangStatus, pods: list[GatedPod], claims: Mapping[Key, list[ResourceClaim]]
-    ) -> None:
-        """Do the next step for those of a gang that were decided, and have the others decided."""
-        for gated in pods:
-            of_pod = claims[gated.pod.key]
-            if status.is_begun and of_pod and (why := find_release(gated.pod, of_pod)):
-                self._drop_decision(gated)
-                self._write(open_gate(gated.pod), messages.gate_removed(why))
-            elif gated.node and not (len(of_pod) == len(gated.pod.claims) and all(map(_is_usable, of_pod))):
-                self._drop_decision(gated)
-        decided = [gated for gated in pods if gated.node and not self.queue.is_held(gated.pod)]
-        if not status.is_begun and len(decided) < len(pods):
-            for gated in decided:
-                self._drop_decision(gated)
-            decided = []
-        steps = [self.plans.plan_hand_over(each.pod, each.node, claims[each.pod.key]) for each in decided]
-        for gated, step in zip(decided, plan_gang(steps, is_begun=status.is_begun), strict=True):
-            self._carry_out(gated, step)
-        waiting = [gated.pod.key for gated in pods if not gated.node and gated.pod.key not in self._sent]
-        self.queue.activate(waiting)
-
-    def _rest(self, pods: list[GatedPod], *, keeps: bool = False) -> None:
-        """Have nothing held for the pods of a gang that are not decided now; `keeps`: but what is stored."""
-        nominated = keeps
-        for gated in pods:
-            self._drop_decision(gated)
-            self.queue.set_unschedulable(gated.pod.key)
-            nominated |= not keeps and self._clear_nomination(gated.pod)
-        if not nominated:
-            for gated in pods:
-                self._take_back(gated)
+    # --- gangs that are not complete
 
     def _observe_incomplete(self, status: GangStatus) -> None:
         """Take in whether a gang waits for pods, or for its PodGroup."""
@@ -641,59 +593,6 @@ class GatedPods:
                 timers.set(("gang", *key), None)
                 for each in status.gated:
                     self.on_changed(each.key)
-
-    def _decide_gang(self, status: GangStatus) -> None:
-        """Decide the gated pods of a gang all at once; once one of its pods was let go, one by one."""
-        self._tried.add(status.key)
-        for each in status.gated:
-            # All of them have had their turn.
-            self.queue.active.start(each.key)
-        pods = self._find_ready(status)
-        claims = [claim for gated in pods for claim in self._claims(gated.pod)]
-        if any(gated.pod.key in self._sent for gated in pods) or self._is_any_changing(claims):
-            return
-        if status.waits_for or not all(gated.pod.is_last_gate for gated in pods):
-            for gated in pods:
-                self.queue.set_unschedulable(gated.pod.key)
-                self.on_changed(gated.pod.key)
-            return
-        undecided = [gated for gated in pods if not gated.node and not self.queue.is_held(gated.pod)]
-        if status.is_begun:
-            for gated in undecided:
-                self._assign(status, [gated])
-        elif len(undecided) == len(pods):
-            self._assign(status, pods)
-        if any(gated.node for gated in pods):
-            # Where everything is stored already, no answer comes that would have them go on.
-            self._advance_gang_safely(status.key)
-
-    def _assign(self, status: GangStatus, pods: list[GatedPod]) -> None:
-        """Have some pods of a gang decided together, beside those that were let go."""
-        keys = {gated.pod.key for gated in pods}
-        unallocated = [
-            claim for gated in pods for claim in self._claims(gated.pod) if claim.status.allocation is None
-        ]
-        if any(map(self.context.queue.backoff.holds_claim, unallocated)):
-            self._rest(pods)
-            return
-        self._withdraw_assumed(unallocated)
-        is_ready = not any(map(self._is_of_others, unallocated))
-        gang = self.gangs.build(status, [each for each in status.gated if each.key in keys])
-        found = self.gangs.assigner.assign(gang) if is_ready and isinstance(gang, Gang) else None
-        if isinstance(found, Assignment):
-            left = dict(found.results)
-            for gated, node in zip(pods, found.nodes[-len(pods) :], strict=True):
-                own = [key for key in left if key[0] == gated.pod.namespace and key[1] in gated.pod.claims]
-                decision = PodDecision(node, {key[1]: left.pop(key) for key in own})
-                self._accept(gated, decision, self._claims(gated.pod))
-            return
-        if isinstance(found, NoDecision):
-            for gated in pods:
-                self.queue.backoff.add(gated.pod.key, gated.pod.uid, *ABORTED)
-        self._rest(pods)
-        for gated in pods:
-            self._forget_troubles(gated)
-            self.on_changed(gated.pod.key)
 
     # --- pods that were let go
 
@@ -825,21 +724,31 @@ class GatedPods:
         """Return those of the claims of a pod that are there, by name."""
         return self.context.claims.find_all(pod.namespace, pod.claims)
 
-    def _is_any_changing(self, claims: Iterable[ResourceClaim]) -> bool:
-        """True if a write is under way by which one of some claims gets an allocation or loses it."""
-        return any(self.context.in_flight.is_changing_allocation(claim_key(claim)) for claim in claims)
+    def _is_under_way(self, pods: Iterable[GatedPod]) -> bool:
+        """True if one of some pods is being written, or a claim of theirs gets an allocation or loses it."""
+        is_changing = self.context.in_flight.is_changing_allocation
+        return any(
+            gated.pod.key in self._sent
+            or any(is_changing(claim_key(claim)) for claim in self._claims(gated.pod))
+            for gated in pods
+        )
 
-    def _safely(self, work: Callable[[GatedPod], None], gated: GatedPod) -> None:
+    def _safely(self, gated: GatedPod, work: Callable[[], None]) -> None:
         """Do some work on a pod. After a defect of ours the pod backs off; the others go on."""
         try:
-            work(gated)
+            work()
         except Exception as error:
             pod = gated.pod
             self.context.metrics.defect_logger.exception(Defect.DECISION, pod=text(pod.key))
             self._drop_decision(gated)
             self.queue.backoff.add(pod.key, pod.uid, *DEFECT)
-            self._set_trouble(gated, messages.EVENT_INTERNAL, messages.defect(error))
+            self._set_trouble(gated, PendingReason(messages.EVENT_INTERNAL, messages.defect(error)))
 
 
-def _is_usable(claim: ResourceClaim) -> bool:
-    return claim.status.allocation is not None and claim.metadata.deletion_timestamp is None
+def _are_usable(pod: SchedulingPod, claims: Sequence[ResourceClaim]) -> bool:
+    """Return whether all claims of a pod are there and allocated."""
+    return (
+        not pod.missing
+        and len(claims) == len(pod.claims)
+        and all(claim.status.allocation and not claim.metadata.deletion_timestamp for claim in claims)
+    )

@@ -123,12 +123,6 @@ def gate_removed(why: str) -> str:
     return f"scheduling gate {GATE} taken off: {why}, so kube-scheduler decides about the pod"
 
 
-def pod_refused(kind: str, why: str) -> str:
-    """Return why a pod stays gated, to which something cannot be written."""
-    what = f"the removal of the scheduling gate {GATE}" if kind == "gate" else "status.nominatedNodeName"
-    return f"the API server does not accept {what}: {why}"
-
-
 def gang_broken(pod: str, size: int) -> str:
     """Return what heads the message about a pod that was handed back while others of its gang run."""
     return f"gang broken: {pod} of {size}: "

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dra_operator.allocator.decision import claim_key
+from dra_operator.api.names import GATE
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster import writes
 from dra_operator.cluster.delivery import UNCHANGED_SECONDS
-from dra_operator.cluster.session import ApiError
 from dra_operator.cluster.writes import Denied, Stale, Stored, Unclear, Write, WriteKind, WriteOutcome
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key, Standing, is_released, text
@@ -44,10 +44,51 @@ _PURPOSES: Mapping[WriteKind, str] = {
     "reserve": "the reservation for a gated pod",
     "deallocate": "the removal of allocation and finalizer of this claim, which is being deleted",
     "withdraw": "the removal of allocation and finalizer of this claim, which no pod uses",
+    "annotate": "the annotation",
+    "gate": f"the removal of the scheduling gate {GATE}",
+    "nominate": "status.nominatedNodeName",
 }
 """What a write is for, in the words of an Event."""
 
 log = get_logger()
+
+
+def back_off(
+    outcome: Stale | Denied | Unclear, backoff: Backoff, access: WriteAccess
+) -> PendingReason | None:
+    """Have an object back off to which a write was not stored, and log why; return what is to be said of it."""
+    write, key = outcome.write, outcome.write.key
+    facts = {"pod" if write.resource == "pods" else "claim": text(key), "uid": write.uid, "write": write.kind}
+    if isinstance(outcome, Stale):
+        # The newer version, or the deletion, is on its way to us. Until it is here, the same would happen.
+        backoff.add(key, write.uid, *STALE, version=write.version)
+        # kube-controller-manager clears deleted claims as well, and is often faster.
+        tell = log.info if write.resource != "pods" and write.kind != "deallocate" else log.debug
+        tell(messages.WRITE_CONFLICT, **facts, why=outcome.message)
+        return None
+    backoff.add(key, write.uid, *(DENIED if isinstance(outcome, Denied) else UNCLEAR))
+    if (error := outcome.missing) is not None:
+        why = messages.forbidden(error)
+        if access.deny(error.verb, error.resource, key, why):
+            log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
+        return PendingReason(messages.EVENT_FORBIDDEN, why, f"{error.verb} {error.resource}")
+    if isinstance(outcome, Unclear):
+        return None
+    times = backoff.count_refusal(key)
+    if times in (1, 2, 4, 8) or times % 16 == 0:
+        # A webhook may be away all night, for a thousand claims.
+        log.warning(messages.WRITE_REFUSED, **facts, why=outcome.message)
+    said = f"the API server refuses {_PURPOSES[write.kind]}: {outcome.message}"
+    return PendingReason(messages.EVENT_REFUSED, said)
+
+
+def take_in_rights(write: Write, access: WriteAccess, *backoffs: Backoff) -> None:
+    """Take in that a write was stored, so that its rights are there: what was denied them is tried again."""
+    for (verb, resource), denied in access.grant(write).items():
+        log.info(messages.PERMITTED, verb=verb, resource=resource)
+        # They are older than many that come now, and must not lose their devices to these.
+        for backoff in backoffs:
+            backoff.expire(denied)
 
 
 @dataclass(slots=True)
@@ -111,14 +152,12 @@ class WriteResultHandler:
     # --- what is stored
 
     def _handle_annotated(self, write: Write) -> None:
-        self._handle_permitted(write)
-        self.context.events.clear((messages.EVENT_FORBIDDEN, write.key))
+        self._take_in_rights(write)
         self.context.queue.annotation_backoff.remove(write.key)
 
     def _handle_written(self, write: Write, assumed: Assumed | None, cycle: int) -> None:
         key = write.key
-        self._handle_permitted(write)
-        self.context.events.clear((messages.EVENT_FORBIDDEN, key))
+        self._take_in_rights(write)
         # An annotation says only that the claim waits, perhaps because it backs off.
         self.context.queue.backoff.remove(key)
         if self.report_for_pods is not None:
@@ -134,13 +173,6 @@ class WriteResultHandler:
             case "allocate" if assumed is not None:
                 self.pending.clear(key)
                 self._report_allocated(write, assumed, cycle)
-
-    def _handle_permitted(self, write: Write) -> None:
-        for (verb, resource), denied in self.access.grant(write).items():
-            log.info(messages.PERMITTED, verb=verb, resource=resource)
-            # They are older than many that come now, and must not lose their devices to these.
-            self.context.queue.backoff.expire(denied)
-            self.context.queue.annotation_backoff.expire(denied)
 
     def _report_allocated(self, write: Write, assumed: Assumed, cycle: int) -> None:
         key, waited = write.key, self.pending.end(write.key)
@@ -165,69 +197,29 @@ class WriteResultHandler:
         )
         self.on_allocated(key, write.uid)
 
+    def _take_in_rights(self, write: Write) -> None:
+        queue = self.context.queue
+        take_in_rights(write, self.access, queue.backoff, queue.annotation_backoff)
+        self.context.events.clear((messages.EVENT_FORBIDDEN, write.key))
+
     # --- what is not
 
     def _handle_not_written(self, outcome: Stale | Denied | Unclear) -> None:
-        write, key = outcome.write, outcome.write.key
-        facts = {"claim": text(key), "uid": write.uid, "write": write.kind}
-        match outcome:
-            case Stale(message=why):
-                # The newer version, or the deletion, is on its way to us. Until it is here, the same would happen.
-                self._backoff_of(write).add(key, write.uid, *STALE, version=write.version)
-                # kube-controller-manager clears deleted claims as well, and is often faster.
-                if write.kind == "deallocate":
-                    log.debug(messages.WRITE_CONFLICT, **facts, why=why)
-                else:
-                    log.info(messages.WRITE_CONFLICT, **facts, why=why)
-            case Denied(missing=ApiError() as error):
-                self._backoff_of(write).add(key, write.uid, *DENIED)
-                self._report_forbidden(write, error)
-            case Denied(message=why):
-                self._backoff_of(write).add(key, write.uid, *DENIED)
-                times = self._backoff_of(write).count_refusal(key)
-                if times in (1, 2, 4, 8) or times % 16 == 0:
-                    # A webhook may be away all night, for a thousand claims.
-                    log.warning(messages.WRITE_REFUSED, **facts, why=why)
-                self._report_refusal(write, why)
-            case Unclear(missing=error):
-                self._backoff_of(write).add(key, write.uid, *UNCLEAR)
-                if error is not None:
-                    self._report_forbidden(write, error)
-
-    def _backoff_of(self, write: Write) -> Backoff:
-        """Return what has the claim of a write back off, or its annotations alone.
-
-        That one cannot be written must not keep the claim from being allocated or released.
-        """
-        queue = self.context.queue
-        return queue.annotation_backoff if write.kind == "annotate" else queue.backoff
-
-    def _report_forbidden(self, write: Write, error: ApiError) -> None:
-        """Say which right is missing."""
-        key, why = write.key, messages.forbidden(error)
-        if self.access.deny(error.verb, error.resource, key, why):
-            log.error(messages.FORBIDDEN, verb=error.verb, resource=error.resource, why=error.message)
-        claim = self.context.claims.get(key)
-        if claim is None:
+        write, key, queue = outcome.write, outcome.write.key, self.context.queue
+        # That an annotation cannot be written must not keep its claim from being allocated or released.
+        backoff = queue.annotation_backoff if write.kind == "annotate" else queue.backoff
+        why, claim = back_off(outcome, backoff, self.access), self.context.claims.get(key)
+        if why is None or claim is None:
             return
         if write.kind in ("allocate", "fence", "reserve"):
-            # There are devices for it now, or will be; what it waits for is the right.
-            right = f"{error.verb} {error.resource}"
-            self._set_pending(claim, PendingReason(messages.EVENT_FORBIDDEN, why, right))
+            # There are devices for it now, or will be; what it waits for is this.
+            self._set_pending(claim, why)
             return
-        event = warning(subject_of(claim), messages.EVENT_FORBIDDEN, why)
-        self.context.events.report((messages.EVENT_FORBIDDEN, key), event, (error.verb, error.resource))
-
-    def _report_refusal(self, write: Write, why: str) -> None:
-        """Say that a write is not accepted: by an Event, and where the claim waits for it, on the claim."""
-        claim = self.context.claims.get(write.key)
-        if claim is None or write.kind == "annotate":
-            return
-        said = f"the API server refuses {_PURPOSES[write.kind]}: {why}"
-        if write.kind in ("deallocate", "withdraw"):
-            self.context.events.record(warning(subject_of(claim), messages.EVENT_REFUSED, said))
-        else:
-            self._set_pending(claim, PendingReason(messages.EVENT_REFUSED, said))
+        event = warning(subject_of(claim), why.reason, why.message)
+        if why.reason == messages.EVENT_FORBIDDEN:
+            self.context.events.report((why.reason, key), event, why.about)
+        elif write.kind != "annotate":
+            self.context.events.record(event)
 
     def _set_pending(self, claim: ResourceClaim, why: PendingReason) -> None:
         is_allocated = claim.status.allocation is not None
