@@ -43,18 +43,3 @@ def test_the_annotation_says_so_too(simulate):
     assert item["metadata"]["annotations"]["dra-operator.io/broken"].startswith(
         "device gpu.example.com/node-1/a "
     )
-
-
-def test_a_pool_that_is_not_given_breaks_nothing(simulate):
-    """Nor does a node, where none is given."""
-    result = simulate(CLASS, devices("a", on="node-2"), holding("a"))
-
-    assert table(result)[0][1] == "held"
-
-
-def test_a_pool_that_is_not_complete_breaks_nothing(simulate):
-    """The device may be in a slice that is missing."""
-    half = devices("b")
-    half["spec"]["pool"]["resourceSliceCount"] = 2
-
-    assert table(simulate(CLASS, node("node-1"), half, holding("a")))[0][1] == "held"

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from dra_operator.api.names import GANG_MATCH_ANNOTATION, GANG_TOPOLOGY_ANNOTATION, OPT_OUT_LABEL
+from gatefuzz.interleaving import Clock
 from gatefuzz.operator import Operator
-from gatefuzz.run import Clock
 from gatefuzz.server import GANG, GANG_SIZE, GATE, Server, is_gated
 from pod_world import NAMESPACE, claim, device_class, named, node, pod, resource_slice
 

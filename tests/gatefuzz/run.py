@@ -1,10 +1,10 @@
 """One case: a small cluster, random steps, and what is left when everything has come to rest."""
 
 import itertools
-import random
 from collections.abc import Callable
 from typing import Any
 
+from gatefuzz.interleaving import Interleaving
 from gatefuzz.operator import Operator, PendingWrite
 from gatefuzz.server import (
     FINALIZER,
@@ -12,7 +12,6 @@ from gatefuzz.server import (
     GANG_SIZE,
     GATE,
     BrokenError,
-    ConflictError,
     Server,
     devices_of,
     gang_name,
@@ -23,7 +22,7 @@ from gatefuzz.server import (
     node_of,
     nominated_node,
 )
-from pod_world import claim, device_class, named, node, resource_slice
+from pod_world import claim, named
 from pod_world import pod as bare_pod
 
 NAMESPACE = "team"
@@ -33,33 +32,16 @@ _ROUNDS_WITH_LOSSES = 4
 """In so many rounds of the end pods lose their nodes, and the operator is killed."""
 
 
-class Clock:
-    """Seconds that pass when a step says so."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        """Return the time."""
-        return self.now
-
-
-class Case:
+class Case(Interleaving):
     """The cluster and the operators of one case."""
 
     def __init__(self, seed: object, *, has_gangs: bool = False) -> None:
-        self.random = random.Random(str(seed))  # noqa: S311 - a case is made again by its seed
-        self.clock = Clock()
-        self.server = Server()
+        super().__init__(seed, Server(), cpu="3")
         self.late: list[tuple[float, PendingWrite]] = []
         """Writes of killed operators, each with the time from which it cannot be stored any more."""
-        self.trace: list[str] = []
         self._count = 0
         self._made = 0
         self._has_gangs = has_gangs
-        self.server.put(device_class())
-        for name in ("n1", "n2"):
-            self.server.put(node(name, cpu="3"))
-            self.server.put(resource_slice(name, "gpu-0", "gpu-1"))
         self.server.put(claim("shared"))
         for _ in range(self.random.randint(1, 3)):
             self.create_pod()
@@ -92,18 +74,6 @@ class Case:
         ((_, chosen),) = self.random.choices(steps, weights)
         self.trace.append(chosen.__name__)
         chosen()
-
-    def run_cycle(self) -> None:
-        """Run a cycle of the operator."""
-        self.operator.run()
-
-    def send(self) -> None:
-        """Let a patch of some write reach the API server."""
-        self.operator.send_one(self.random)
-
-    def tell(self) -> None:
-        """Let the watches bring something."""
-        self.operator.tell(self.random.randint(1, 5))
 
     def kill(self) -> None:
         """Kill the operator: of each write one patch may be stored later. Another one begins."""
@@ -315,7 +285,7 @@ class Case:
         for body in self.server.of_kind("Node"):
             self.server.put({**body, "spec": {}})
         for number in range(16):
-            self._rest()
+            self.rest()
             if number < _ROUNDS_WITH_LOSSES and self.random.random() < 0.5:
                 # Most pods are let go here.
                 self.refuse()
@@ -325,18 +295,7 @@ class Case:
             self.late = []
             for _ in self.server.of_kind("Pod"):
                 self.schedule()
-        self._rest()
-
-    def _rest(self) -> None:
-        for _ in range(60):
-            self.operator.tell(len(self.server.events))
-            self.clock.now += 0.5
-            self.operator.run()
-            if not self.operator.pending and not self.operator.is_behind:
-                return
-            while self.operator.pending:
-                self.send()
-        raise BrokenError("it does not come to rest")
+        self.rest()
 
     def check_end(self) -> None:
         """Check that every pod that fits was let go, and that nothing is left behind."""
@@ -422,11 +381,5 @@ class Case:
 def run_case(seed: object, count: int = 80, *, has_gangs: bool = False) -> Case:
     """Run a case of so many steps, with gangs or not. Raises BrokenError with the steps that led there."""
     case = Case(seed, has_gangs=has_gangs)
-    try:
-        for _ in range(count):
-            case.step()
-        case.settle()
-        case.check_end()
-    except (BrokenError, ConflictError) as error:
-        raise BrokenError(f"case {seed}: {error}; after {' '.join(case.trace)}") from error
+    case.run(f"case {seed}", count)
     return case

@@ -7,7 +7,6 @@ between any two of them.
 
 import asyncio
 import copy
-import random
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -19,9 +18,10 @@ from dra_operator.cluster.session import ApiError
 from dra_operator.kinds.reservation_controller import ReservationController
 from dra_operator.kinds.world import Inquiry, World
 from factories import manifest, request
+from gatefuzz.interleaving import Interleaving
 from gatefuzz.operator import START, Operator, PendingWrite
 from gatefuzz.server import BrokenError, ConflictError, Server, devices_of, is_over, node_of
-from pod_world import DRIVER, NAMESPACE, claim, device_class, named, node, resource_slice
+from pod_world import DRIVER, NAMESPACE, claim, named, node, resource_slice
 from pod_world import allocation as allocate
 from pod_world import pod as bare_pod
 
@@ -105,35 +105,19 @@ def is_entry(entry: Body) -> bool:
     return bool(entry["resource"] == RESERVATION_RESOURCE)
 
 
-class Clock:
-    """Seconds that pass when a step says so."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        """Return the time."""
-        return self.now
-
-
-class History:
+class History(Interleaving):
     """A random history, made again by its seed."""
 
     def __init__(self, seed: object) -> None:
-        self.random = random.Random(str(seed))  # noqa: S311 - a history is made again by its seed
-        self.clock, self.server = Clock(), Cluster()
+        super().__init__(seed, Cluster())
         self.reservations: dict[str, Body] = {}
         self.templates: dict[str, Body] = {}
         self.session = Session(self.server, self.reservations, self.templates)
         self.late: list[PendingWrite] = []
         self.known: list[Body] = []
         """What Kopf had of reservations."""
-        self.trace: list[str] = []
         self.events: list[str] = []
         self._count = 0
-        self.server.put(device_class())
-        for name in ("n1", "n2"):
-            self.server.put(node(name))
-            self.server.put(resource_slice(name, "gpu-0", "gpu-1"))
         self.make_template()
         self.operator = Operator(self.server, self.clock, 0)
         self.controller = self._build_controller()
@@ -200,18 +184,6 @@ class History:
         body["status"] = found.status
         if found.is_released and body["metadata"].get("deletionTimestamp"):
             del self.reservations[body["metadata"]["name"]]
-
-    def run_cycle(self) -> None:
-        """Run a cycle of the operator."""
-        self.operator.run()
-
-    def send(self) -> None:
-        """Let a patch of some write reach the API server."""
-        self.operator.send_one(self.random)
-
-    def tell(self) -> None:
-        """Let the watches bring something."""
-        self.operator.tell(self.random.randint(1, 6))
 
     def kill(self) -> None:
         """Kill the operator: of each write a patch may be stored later. Another one begins."""
@@ -401,18 +373,7 @@ class History:
             for body in [*self.reservations.values()]:
                 self.reconcile_one(body)
             self.clear()
-            self._rest()
-
-    def _rest(self) -> None:
-        for _ in range(60):
-            self.operator.tell(len(self.server.events))
-            self.clock.now += 0.5
-            self.operator.run()
-            if not self.operator.pending and not self.operator.is_behind:
-                return
-            while self.operator.pending:
-                self.send()
-        raise BrokenError("it does not come to rest")
+            self.rest()
 
     def check_end(self) -> None:
         """Check that what is asked for is held, as far as there are devices, and nothing else."""
@@ -454,11 +415,5 @@ class History:
 def run_history(seed: object, count: int = 70) -> History:
     """Run a history of so many steps. Raises BrokenError with the steps that led there."""
     history = History(seed)
-    try:
-        for _ in range(count):
-            history.step()
-        history.settle()
-        history.check_end()
-    except BrokenError as error:
-        raise BrokenError(f"history {seed}: {error}; after {' '.join(history.trace)}") from error
+    history.run(f"history {seed}", count)
     return history

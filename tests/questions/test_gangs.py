@@ -154,32 +154,6 @@ def test_pods_that_run_in_two_racks_already_are_the_reason():
     assert "the 2 pods that run have not the same" in answer.message
 
 
-@pytest.mark.parametrize(("nodes", "state", "fitting"), [(18, "fits", 16), (15, "waits", 15)])
-def test_sixteen_pods_of_whole_nodes_with_a_channel_each(nodes, state, fitting):
-    """Each takes a node with four GPUs and a channel, so as many fit as there are nodes."""
-    names = [f"n{number:02}" for number in range(nodes)]
-    gpus = [(f"gpu-{number}", "gpu", {}, 0) for number in range(4)]
-    answer = explain_gang(
-        load(
-            device_class("gpu", "gpu"),
-            device_class("channel", "channel"),
-            *(
-                item
-                for name in names
-                for item in (node(name), devices(name, *gpus, ("ch", "channel", {}, 0)))
-            ),
-            template("gpus", request("gpu", "gpu", 4)),
-            template("channel", request("channel", "channel")),
-            pod_group(),
-            *(pod(f"p{number}", ["gpus", "channel"]) for number in range(16)),
-        ),
-        GROUP,
-    )
-
-    assert (answer.state, answer.fitting) == (state, fitting)
-    assert len({each.node for each in answer.pods}) == fitting
-
-
 def racked(free_in_second):
     """Two racks: the first has three free GPUs, the second as many as are given."""
     return [
@@ -217,26 +191,6 @@ def test_prefill_and_decode_share_a_rack(free, state, fitting):
     else:
         assert [(each.value, each.fitting) for each in answer.values] == [("r2", 3), ("r1", 2)]
         assert f"its pods need not have the same {RACK}" in [each.text for each in answer.changes]
-
-
-def test_a_leader_without_devices_is_in_the_rack_of_its_workers():
-    """Eight workers and a leader share a rack: it binds the leader as well, by its cpu too."""
-    gpus = [(f"g{number}", "gpu", {}, 0) for number in range(8)]
-    bodies = [
-        device_class("gpu", "gpu"),
-        node("a", "r1", cpu="8"),
-        devices("a", *gpus),
-        node("b", "r2", cpu="8"),
-        devices("b", *gpus),
-        template("one", request("gpu", "gpu")),
-        pod_group(**in_racks()),
-        pod("leader"),
-        *(pod(f"worker-{number}", ["one"]) for number in range(8)),
-    ]
-    without, beside = explain_gang(load(*bodies), GROUP), explain_gang(load(*bodies, node("c", "r2")), GROUP)
-
-    assert (without.state, without.fitting, without.failing) == ("waits", 8, "worker-7")
-    assert (beside.state, beside.value) == ("fits", f"{RACK} r2")
 
 
 def bonded(rails):
