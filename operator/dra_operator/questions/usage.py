@@ -119,13 +119,13 @@ class UsageReport:
     sum: UsageSum | None = None
 
 
-def find_usage(state: ClusterState, grouping: Grouping = Grouping.NODE, by: str = "") -> UsageReport:
-    """Return a row for each node, pool or namespace that has devices, and for each class.
+def find_usage(state: ClusterState, grouping: Grouping | str = Grouping.NODE, *, by: str = "") -> UsageReport:
+    """Return a row for each `node`, `pool` or `namespace` that has devices, and for each `class`.
 
     `by` is the capacity by which a device is the largest, with or without its domain; without it, it is the first
     capacity by name that any device of the row has. Raises QuestionError if slices, or classes, were not read.
     """
-    missing = USAGE.find_missing(state.unread)
+    missing, grouping = USAGE.find_missing(state.unread), Grouping(grouping)
     groups: dict[str, list[DeviceRow]] = {}
     if grouping is Grouping.CLASS:
         OF_CLASS.check(state.unread)

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import click
@@ -79,17 +79,8 @@ def complete_contexts(ctx: click.Context, param: click.Parameter, incomplete: st
 
 
 def _options(ctx: click.Context) -> "Options":
-    from dra_operator.cli.kubectl.options import Options
-
-    given: dict[str, Any] = ctx.params
-    return Options(
-        given.get("kubeconfig") or "",
-        given.get("context") or "",
-        given.get("as_user") or "",
-        given.get("as_groups") or (),
-        given.get("as_uid") or "",
-        timeout=_SECONDS,
-    )
+    names = ("kubeconfig", "context", "as_user", "as_groups", "as_uid")
+    return Options(**{name: value for name in names if (value := ctx.params.get(name))}, timeout=_SECONDS)
 
 
 def _names(ctx: click.Context, kind: str) -> Iterable[str]:
@@ -127,7 +118,7 @@ class Options:
     """What is asked: which cluster, as whom (`as_user` and so on), which namespace, and how the answer is printed.
 
     `kubernetes` is the version by whose rules files are asked, `at` the time of which the record `history` is.
-    `namespace` is empty if none was named: then it is that of the context. `format` is empty for a table;
+    `namespace` is empty if none was named: then it is that of the context. `format` is None for a table;
     `has_wide` says whether it can be `wide`. `subject` is what is asked about, which may be a file.
     """
 
@@ -143,10 +134,10 @@ class Options:
     snapshot: str = ""
     history: str = ""
     at: str = ""
-    is_offline: bool = False
+    offline: bool = False
     kubernetes: Version | None = None
     labels: str = ""
-    format: str = ""
+    format: str | None = None
     headers: bool = True
     has_wide: bool = False
     subject: str = ""
@@ -241,7 +232,7 @@ def connection() -> list[click.Parameter]:
         ),
         option("--as-uid", metavar="UID", help="UID to ask as."),
         option(
-            "--request-timeout",
+            *("--request-timeout", "timeout"),
             metavar="DURATION",
             default=f"{REQUEST_SECONDS:g}s",
             show_default=True,
@@ -253,41 +244,24 @@ def connection() -> list[click.Parameter]:
 
 def take_options(given: dict[str, Any], *, has_wide: bool) -> Options:
     """Return the shared options, and leave those of the verb in `given`. Raises UsageError."""
-    options = Options(
-        kubeconfig=given.pop("kubeconfig"),
-        context=given.pop("context"),
-        as_user=given.pop("as_user"),
-        as_groups=given.pop("as_groups"),
-        as_uid=given.pop("as_uid"),
-        timeout=given.pop("request_timeout"),
-        namespace=given.pop("namespace"),
-        all_namespaces=given.pop("all_namespaces", False),
-        files=given.pop("files"),
-        is_offline=given.pop("offline"),
-        kubernetes=given.pop("kubernetes"),
-        snapshot=given.pop("snapshot"),
-        history=given.pop("history"),
-        at=given.pop("at"),
-        labels=given.pop("labels", ""),
-        format=given.pop("format") or "",
-        headers=not given.pop("no_headers"),
-        has_wide=has_wide,
-    )
+    names = {each.name for each in fields(Options)} - {"subject"}
+    found = {name: given.pop(name) for name in names & given.keys()}
+    options = Options(**found, headers=not given.pop("no_headers"), has_wide=has_wide)
     if options.namespace and options.all_namespaces:
         raise click.UsageError("-n names one namespace, and -A all of them: leave one out")
     if "" in options.files:
         raise click.UsageError(
             "-f: an empty path names no file; it may come from a variable that the shell does not know"
         )
-    if options.kubernetes and not (options.is_offline or options.snapshot):
+    if options.kubernetes and not (options.offline or options.snapshot):
         raise click.UsageError(
             "--kubernetes is for --offline and --snapshot: a cluster says its version itself"
         )
     if options.at and not options.history:
         raise click.UsageError("--at asks a record: name it with --history")
-    if options.history and (options.snapshot or options.is_offline):
+    if options.history and (options.snapshot or options.offline):
         raise click.UsageError("--history asks a record: leave out --snapshot and --offline")
-    if options.is_offline and (options.snapshot or not options.files):
+    if options.offline and (options.snapshot or not options.files):
         raise click.UsageError("--offline asks the files of -f: name them, and no snapshot")
     return options
 

@@ -71,7 +71,7 @@ def _read(options: Options, demand: Demand) -> Source:
         return _read_snapshot(options, demand)
     if options.history:
         return _read_history(options, demand)
-    if options.is_offline:
+    if options.offline:
         return _read_files(options)
     kubectl = connect(options)
     context = kubectl.context()

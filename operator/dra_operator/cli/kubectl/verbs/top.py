@@ -65,13 +65,13 @@ def app(
 
     Examples: kubectl dra top node-1; kubectl dra top --by class; kubectl dra top --by pool --sort-by free.
     """
-    from dra_operator.questions.usage import Grouping, add_empty, find_usage, sum_rows, unknown_object
+    from dra_operator.questions.usage import add_empty, find_usage, sum_rows, unknown_object
 
     if missing:
         if by != "node":
             raise click.ClickException("--missing lists nodes: leave it out, or --by")
         return _missing(question, names)
-    report = find_usage(question.cluster, Grouping(by), capacity)
+    report = find_usage(question.cluster, by, by=capacity)
     rows = list(report.rows)
     if question.options.labels:
         if by != "node":
