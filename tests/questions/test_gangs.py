@@ -262,7 +262,7 @@ def test_pods_without_claims_are_undecided_after_a_number_of_steps():
     pods = [pod(f"p{number}", cpu=f"{1000 + 37 * number}m") for number in range(15)]
     nodes = [node(f"n{number}", cpu="3700m") for number in range(5)]
     state, gang = find_gang(load(*nodes, *pods, pod_group()), GROUP)
-    found = GangAssigner(state.allocators, state.placement, steps=500).assign(gang)
+    found = GangAssigner(state.pod_deciders, state.placement.requirements, steps=500).assign(gang)
     assert isinstance(found, NoDecision)
 
 
@@ -273,7 +273,7 @@ def test_the_whole_answer_shares_one_budget_of_steps():
     nodes = [body for name in "abcdef" for body in (node(name), *devices(name, *items))]
     bodies = [device_class("gpu", "gpu"), *nodes, template("one", request("gpu", "gpu")), pod_group(), *pods]
     state, gang = find_gang(load(*bodies), GROUP)
-    assigner = GangAssigner(state.allocators, state.placement)
+    assigner = GangAssigner(state.pod_deciders, state.placement.requirements)
     answers = [explain_gang(load(*bodies), GROUP) for _ in range(2)]
 
     assert isinstance(assigner.assign(gang), NoDecision)

@@ -339,10 +339,14 @@ class Gangs:
     def assigner(self) -> GangAssigner:
         """What decides a gang, and is made anew for each: in the time that a claim may take as well."""
         allocator = self.decider.allocator
-        found = GangAssigner(dict.fromkeys(Decider, allocator), _Placement(self.cluster, self.decider))
+        found = GangAssigner(dict.fromkeys(Decider, self.decider), self._read_requirements)
         if (seconds := allocator.limits.seconds) is not None:
             found.until = allocator.clock() + seconds
         return found
+
+    def _read_requirements(self, pod: ObjectRecord) -> PodRequirements:
+        key = pod.obj.metadata.namespace, pod.obj.metadata.name
+        return (self.cluster.gated.get(key) or self.cluster.waiting[key]).requirements
 
     def build(self, status: GangStatus, waiting: Sequence[MemberRecord]) -> Gang | Explanation:
         """Return a gang of those that have a node, or were let go for one, and of some that wait; or why it is none."""
@@ -479,27 +483,6 @@ def _read_size(subject: str, text: str) -> int:
 def _places(found: Assignment, fixed: int) -> str:
     nodes = sorted({*found.nodes[fixed:]})
     return f"node {nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes"
-
-
-@dataclass(frozen=True, slots=True)
-class _Placement:
-    """Which nodes suit the pods of the cluster."""
-
-    cluster: ClusterPods
-    decider: PodDecider
-
-    @property
-    def nodes(self) -> Mapping[str, Any]:
-        return self.cluster.nodes
-
-    def requirements(self, pod: ObjectRecord) -> PodRequirements:
-        metadata = pod.obj.metadata
-        key = metadata.namespace, metadata.name
-        return (self.cluster.gated.get(key) or self.cluster.waiting[key]).requirements
-
-    def find_suitable(self, pod: ObjectRecord) -> list[str]:
-        excluded = self.decider.find_excluded(pod.obj, self.requirements(pod), ())
-        return [name for name in self.cluster.nodes if name not in excluded]
 
 
 def _read_member(body: Mapping[str, Any]) -> tuple[GangKey, MemberRecord] | None:

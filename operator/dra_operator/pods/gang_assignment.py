@@ -9,9 +9,9 @@ Source: docs/gangs.md.
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from dra_operator.allocator.allocator import Allocator
 from dra_operator.allocator.budget import Limits
@@ -32,9 +32,9 @@ from dra_operator.api.versions import Rules
 from dra_operator.inventory import Inventory, Slice, bits
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.pods.claims import can_use
-from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.objects import ObjectRecord
+from dra_operator.pods.pod_decision import PodDecider
 
 # --- One value for all of a gang: `matchAttribute` over the results of all members, not of one claim.
 # For a value, each request that it concerns gets one more selector, so the allocator itself decides by it. Values of
@@ -299,34 +299,16 @@ class _ShortError(Exception):
     """There is no room for all of one kind, even without the others."""
 
 
-class Placement(Protocol):
-    """Which nodes suit pods, by what they ask of a node; as `PodPlacement`."""
-
-    @property
-    def cluster(self) -> ClusterPods:
-        """All nodes, and what pods on them have."""
-
-    @property
-    def nodes(self) -> Collection[str]:
-        """The nodes that claims may go to."""
-
-    def requirements(self, pod: ObjectRecord) -> PodRequirements:
-        """Return what a pod asks of a node."""
-
-    def find_suitable(self, pod: ObjectRecord) -> Collection[str] | None:
-        """Return the nodes that suit a pod by that alone; None for all."""
-
-
 @dataclass(slots=True)
 class GangAssigner:
-    """Assigns gangs by the present state of allocators, and of the pods of `placement`; nothing of it changes.
+    """Assigns gangs by the present state of deciders, with what pods ask of nodes; nothing of it changes.
 
     All its assignments together take at most the `steps` that are left, one of them at most half of these: so the
     answers to smaller questions after it are found. They end as well at a time by the allocators' clock, if one is set.
     """
 
-    allocators: Mapping[Decider, Allocator]
-    placement: Placement
+    deciders: Mapping[Decider, PodDecider]
+    requirements: Callable[[ObjectRecord], PodRequirements]
     steps: int = STEPS
     until: float = math.inf
     _values: tuple[GangMatch, MatchValues] | None = None
@@ -334,7 +316,7 @@ class GangAssigner:
     def values(self, match: GangMatch) -> MatchValues:
         """Return the values of a match, as they were when they were first asked for."""
         if self._values is None or self._values[0] != match:
-            allocator = next(iter(self.allocators.values()))
+            allocator = next(iter(self.deciders.values())).allocator
             rules = allocator.features.rules
             self._values = match, MatchValues(match, allocator.inventory, allocator.ledger, rules)
         return self._values[1]
@@ -343,7 +325,7 @@ class GangAssigner:
         """Return the values of the topology that bound members leave, in order; an empty text without topology."""
         if not gang.topology:
             return [""]
-        nodes = self.allocators[Decider.KUBE_SCHEDULER].inventory.nodes
+        nodes = self.deciders[Decider.KUBE_SCHEDULER].allocator.inventory.nodes
         labels = {name: node.labels.get(gang.topology) for name, node in nodes.items()}
         bound = {labels.get(each.node) for each in gang.members if each.node}
         return sorted({label for label in labels.values() if label is not None and bound <= {label}})
@@ -360,7 +342,7 @@ class GangAssigner:
         if len(deciders) > 1:
             return NoDecision("only some of its pods have the operator's gate: they are not decided together")
         decider = next(iter(deciders), Decider.KUBE_SCHEDULER)
-        allocator = self.allocators[decider]
+        allocator = self.deciders[decider].allocator
         allocator.refresh()
         undecided: NoDecision | None = None
         is_local, kept = has_local_devices(allocator.inventory), self.steps // 2
@@ -492,11 +474,10 @@ class _Packing:
         """
         shared = tuple([key for key in unit.claims if users[key] > 1 and len(unit.members) == 1])
         plans = tuple([self.allocator.plan(claim, self.decider).signature for claim in unit.claims.values()])
-        placement = self.assigner.placement
         pods = tuple(
             [
                 (
-                    placement.requirements(each.pod),
+                    self.assigner.requirements(each.pod),
                     each.pod.obj.status.nominated_node_name,
                     tuple([id(claim.status.allocation) for claim in each.held]),
                 )
@@ -510,22 +491,13 @@ class _Packing:
 
     def _find_suitable(self, unit: _Unit) -> int:
         """Return the nodes that suit all of a unit by itself, where it can use what it has."""
-        nodes = self.allocator.inventory.nodes
-        names = {*self.assigner.placement.nodes} & nodes.keys()
-        if self.gang.topology:
-            names = {each for each in names if nodes[each].labels.get(self.gang.topology) == self.domain}
-        for member in self._members(unit):
-            found = self.assigner.placement.find_suitable(member.pod)
-            if found is not None:
-                names &= {*found}
-            for claim in member.held:
-                assert claim.status.allocation is not None
-                names = {each for each in names if self._can_use(claim.status.allocation, each)}
+        label, decider = self.gang.topology, self.assigner.deciders[self.decider]
+        nodes = self.allocator.inventory.nodes.items()
+        names = {name for name, node in nodes if not label or node.labels.get(label) == self.domain}
+        for each in self._members(unit):
+            asked = self.assigner.requirements(each.pod)
+            names -= decider.find_excluded(each.pod.obj, asked, each.held)
         return self.allocator.node_set(sorted(names))
-
-    def _can_use(self, allocation: AllocationResult, name: str) -> bool:
-        node = self.allocator.inventory.nodes[name]
-        return can_use(allocation, node)
 
     # --- nodes
 
@@ -649,11 +621,10 @@ class _Packing:
 
     def _suit_together(self, node: int, units: Sequence[_Unit]) -> bool:
         """Return whether what some units request fits on a node that suits each, claims aside."""
-        placement = self.assigner.placement
         members = [each for unit in units for each in self._members(unit)]
-        asked = [(_pod_key(each), placement.requirements(each.pod)) for each in members]
+        asked = [(_pod_key(each), self.assigner.requirements(each.pod)) for each in members]
         name = self.allocator.availability.views.order[node]
-        return placement.cluster.find_obstacle_together(asked, name) is None
+        return self.assigner.deciders[self.decider].cluster.find_obstacle_together(asked, name) is None
 
     def _attempt(
         self, claims: Sequence[ResourceClaim], nodes: int
@@ -699,7 +670,8 @@ class _Packing:
                 for number in unit.members:
                     nodes[number] = order[node]
             every = {key: claim for unit in units for key, claim in unit.claims.items()}
-            if not all(self._can_use(results[key], order[node]) for key in every if key in results):
+            place = self.allocator.inventory.nodes[order[node]]
+            if not all(can_use(results[key], place) for key in every if key in results):
                 return None
             claims = [claim for key, claim in every.items() if key not in results]
             found = self._attempt(claims, 1 << node) if claims else (order[node], ())

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from dra_operator.api.core import Node
 from dra_operator.api.read import ObjectError
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.node_fit import PodRequirements, Toleration, read_requirements
@@ -21,7 +20,7 @@ _EVERYTHING: Final = Toleration(key="", operator="Exists", value="", effect="")
 
 
 class PodPlacement:
-    """Places pods on nodes, of which `nodes` are those that claims may go to.
+    """Places pods on nodes.
 
     Of the volume claims of pods only `volume_claims` count, by namespace and name.
     """
@@ -29,18 +28,11 @@ class PodPlacement:
     def __init__(
         self,
         cluster: ClusterPods,
-        nodes: Mapping[str, Node],
         counts_volume: Callable[[tuple[str, str]], bool],
     ) -> None:
         self.cluster = cluster
-        self._nodes = nodes
         self._counts_volume = counts_volume
         self._placed: dict[tuple[str, str], str] = {}
-
-    @property
-    def nodes(self) -> Mapping[str, Node]:
-        """The nodes that claims may go to, by name."""
-        return self._nodes
 
     def place(self, pod: ObjectRecord, node: str) -> None:
         """Let a pod have what it requests of a node."""
@@ -79,18 +71,6 @@ class PodPlacement:
             # A snapshot of an earlier version, which has neither what a pod requests nor what it tolerates.
             requirements = replace(requirements, tolerations=(_EVERYTHING,))
         return requirements
-
-    def find_suitable(self, pod: ObjectRecord) -> list[str] | None:
-        """Return the nodes that suit a pod that is not placed, by what it asks of a node alone; None for all."""
-        requirements = self.requirements(pod)
-        obstacles = self.cluster.find_obstacles(requirements)
-        nominated = pod.obj.status.nominated_node_name
-        # It counts there against itself, and for nobody else.
-        suits = (
-            nominated in obstacles and self.cluster.find_obstacle(requirements, nominated, _key(pod)) is None
-        )
-        found = [name for name in self._nodes if name not in obstacles or (suits and name == nominated)]
-        return found if len(found) < len(self._nodes) else None
 
 
 def _key(pod: ObjectRecord) -> tuple[str, str]:

@@ -126,7 +126,9 @@ def answer_gangs(state: ClusterState, gangs: Iterable[Gang]) -> tuple[GangAnswer
                 GangAnswer(gang.subject, "undecided", size, 0, gang.at_least or size, partial=(text,))
             )
             continue
-        question = _GangQuestion(state, _holding(gang, had), GangAssigner(state.allocators, state.placement))
+        question = _GangQuestion(
+            state, _holding(gang, had), GangAssigner(state.pod_deciders, state.placement.requirements)
+        )
         answers.append(question.answer(is_first=not any(each.state == "waits" for each in answers)))
         if answers[-1].state == "fits" and question.found is not None:
             had |= question.found.results

@@ -265,7 +265,7 @@ class ClusterState:
         """Where pods can run, as far as the objects say."""
         from dra_operator.pods.placement import PodPlacement  # noqa: PLC0415
 
-        return PodPlacement(self.pods, self.nodes, self._placed_pods[1])
+        return PodPlacement(*self._placed_pods)
 
     @cached_property
     def _placed_pods(self) -> "tuple[ClusterPods, Callable[[tuple[str, str]], bool]]":
