@@ -194,15 +194,11 @@ class ClusterState:
     @contextmanager
     def trial(self) -> Iterator[None]:
         """Take back at the end what is decided meanwhile: allocations that are assumed, and pods that are placed."""
-        before = {*self.ledger.assumed_claims()}
         placed = self.placement.placed if "placement" in self.__dict__ else frozenset()
         try:
-            yield
+            with self.ledger.trial():
+                yield
         finally:
-            # In their order, as shares of a device are searched from the first one.
-            for key in self.ledger.assumed_claims():
-                if key not in before:
-                    self.ledger.withdraw(*key)
             if "placement" in self.__dict__:
                 self.placement.release_others(placed)
 
