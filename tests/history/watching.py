@@ -205,6 +205,7 @@ def pieces_of(log):
         else:
             yield Piece(at, entry.at, dict(kept), is_gap=False)
         at = entry.at
+    yield Piece(at, at, kept, is_gap=False)
 
 
 def waits_of(log):

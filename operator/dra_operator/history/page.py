@@ -58,7 +58,7 @@ def render_page(report: HistoryReport) -> str:
         f"<h2>Held by {by}</h2>{_figure(_bars(held, _USES), _USES)}",
         f"<h2>Hours waited, by reason</h2>{_figure(_bars(waits, ('wait',)), ())}" if waits else "",
         f"<h2>In numbers</h2>{_table(report, rows)}",
-        f"<p>{_share(report.unknown)} of the published time is unknown: nothing was recorded.",
+        f"<p>{_share(report.unknown)} of the published time is unknown, as it lies in gaps.",
         f"{escape(report.note[:1].upper() + report.note[1:])}.</p>",
     ]
     head = f"<title>Devices by {by}</title><style>{_STYLE}</style>"

@@ -286,12 +286,12 @@ def read_record(url: str) -> "Reader":
 def read_record_span(url: str, since: str, until: str) -> "tuple[Reader, Span]":
     """Return what reads a store, and what of a span of time it has. Raises ReadingError, StoreError, BadParameter."""
     reader = read_record(url)
-    from dra_operator.history.reader import Span
+    from dra_operator.history.reader import Span, time_text
 
     begin = max(read_time(since), reader.span.since)
     end = min(read_time(until), reader.span.until) if until else reader.span.until
     if begin >= end:
-        raise ReadingError(f"--since {since}: the record has nothing between that and its end")
+        raise ReadingError(f"--since {since}: the record is from {' to '.join(map(time_text, reader.span))}")
     return reader, Span(begin, end)
 
 

@@ -107,7 +107,7 @@ def app(
     options = Options(format=format if format in (JSON, YAML) else "", headers=not no_headers)
     lines = [*_csv(report)] if format == CSV else _tables(report, options)
     show(Answer("HistoryReport", report, lines), options)
-    share = f"{float(report.unknown):.1%} of the published time is unknown: nothing was recorded"
+    share = f"{float(report.unknown):.1%} of the published time is unknown, as it lies in gaps"
     say(f"note: {line}" for line in (f"from {report.since} to {report.until}", share, report.note))
     raise SystemExit(YES)
 
