@@ -1,6 +1,6 @@
 """A namespace with examples in it, and what tests ask about its claims."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,15 +59,6 @@ class Scene:
             },
         )
         return claim
-
-    def create_used_claim(self, name: str, device_class: str, results: Sequence[Mapping[str, Any]]) -> None:
-        """Create a claim that has devices and is in use, as another allocator gives them to the claim of a pod."""
-        self.create_claim(name, device_class, labels={"dra-operator.io/allocate": "false"})
-        self.client.patch(f"{self.claims}/{name}", {"metadata": {"finalizers": [FINALIZER]}})
-        # kube-controller-manager takes away what is reserved for pods that do not exist.
-        user = {"apiGroup": "example.com", "resource": "users", "name": "user", "uid": "1"}
-        status = {"allocation": {"devices": {"results": list(results)}}, "reservedFor": [user]}
-        self.client.patch(f"{self.claims}/{name}/status", {"status": status})
 
     def delete_claim(self, name: str) -> None:
         """Ask for the end of a claim; its finalizer may hold it."""

@@ -79,3 +79,13 @@ def test_a_reference_to_unknown_counters_makes_a_pool_invalid(
     slices = [counters, make_slice("far", [device], count=3), make_slice("near", ["2"], count=3)]
 
     assert judge(slices, "near") == Judgement(Verdict.INVALID, reason)
+
+
+def test_slices_with_groups_do_not_count_while_groups_are_off(judge: Judge, make_slice: Any) -> None:
+    """With the feature off, one device with groups leaves its pool incomplete."""
+    grouped = make_slice("a", [partition("1", compatibilityGroups=["x"])], count=2)
+    found = judge(
+        [grouped, make_slice("b", ["2"], count=2)], "b", features=Features(compatibility_groups=False)
+    )
+
+    assert found.verdict is Verdict.INCOMPLETE

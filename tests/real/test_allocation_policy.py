@@ -183,41 +183,6 @@ def test_walkthrough_of_the_page_needs_kubectl_alone(installed):
     assert installed.rules() == []
 
 
-def test_two_policies_that_name_one_device_both_own_it(installed):
-    """It is given back with the last one, and both say so before."""
-    installed.start()
-    installed.apply("a", {"driver": installed.driver})
-    installed.apply("b", {"driver": installed.driver})
-    installed.wait_condition("a", "Overlapping", "True", "policy b")
-    installed.wait_condition("b", "Overlapping", "True", "policy a")
-
-    installed.plane.client.delete(f"{POLICIES}/a")
-    installed.wait_gone("a")
-
-    (rule,) = installed.rules()
-    assert [each["name"] for each in rule["metadata"]["ownerReferences"]] == ["b"]
-    installed.plane.client.delete(f"{POLICIES}/b")
-    installed.wait_gone("b")
-    assert installed.rules() == []
-
-
-def test_what_a_policy_hits_is_told_in_its_status_and_in_events(installed):
-    """And so is what becomes of it; `kubectl describe` shows both."""
-    installed.start()
-    installed.ask_with_a_claim()
-    installed.apply(
-        "told", {"driver": installed.driver, "pool": "node-1"}, {"driver": installed.driver, "pool": "node-9"}
-    )
-    installed.wait_condition("told", "Settled", "True")
-    installed.plane.client.delete(f"{POLICIES}/told")
-    installed.wait_gone("told")
-
-    hits = f"2 devices; driver {installed.driver}, pool node-9 names no published device"
-    installed.wait_events(
-        "told", {"Owning": hits, "Settled": "allocates these devices", "GivenBack": "node-1"}
-    )
-
-
 def test_orphaned_rules_go_on_and_lose_our_finalizer(installed):
     """A policy deleted with `--cascade=orphan` leaves nothing that nobody takes off."""
     installed.start()
@@ -297,15 +262,6 @@ def test_wrong_policy_is_refused_by_the_schema(plane, devices, said):
 
     assert answer.status == 422
     assert said in answer.body["message"]
-
-
-@pytest.mark.parametrize("path", ["spec.devices", "status.conditions", "status.rules.state"])
-def test_each_field_is_explained(plane, path):
-    """`kubectl explain` has a sentence for it."""
-    text = plane.kubectl("explain", f"allocationpolicies.{path}")
-
-    assert "<empty>" not in text
-    assert "<no description>" not in text
 
 
 def test_fenced_says_what_is_so_now(installed):

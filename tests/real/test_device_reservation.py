@@ -106,15 +106,6 @@ class ReservationInstallation(Installation):
         """Wait until a reservation has a phase, and return its status."""
         return self.wait(lambda status: status["phase"] == phase, f"{name} {phase}", name)
 
-    def wait_reason(self, reason, text="", name="training"):
-        """Wait until a reservation says why it is not ready."""
-
-        def says(status):
-            found = ready(status)
-            return found["reason"] == reason and text in found["message"]
-
-        return self.wait(says, f"{reason} of {name}", name)
-
     def create_pod(self, name, claim):
         """Create a pod that names a claim."""
         spec = {
@@ -234,25 +225,6 @@ def test_at_its_end_running_pods_go_on_and_no_new_one_starts(installed):
     assert installed.scene.all_claims() == []
 
 
-def test_lost_devices_are_kept_or_replaced(installed):
-    """A node that is gone for good: Wait says Lost, Replace has devices of another node chosen."""
-    nodes = {}
-    for name, if_lost in (("waits", "Wait"), ("moves", "Replace")):
-        installed.reserve(name, copies=1, ifLost=if_lost)
-        (copy,) = installed.wait_phase("Ready", name)["copies"]
-        nodes[name] = copy["node"]
-    assert set(nodes.values()) == {"node-1"}
-
-    installed.client.delete("/api/v1/nodes/node-1")
-
-    def is_moved(status):
-        return status["phase"] == "Ready" and status["copies"][0]["node"] == "node-2"
-
-    installed.wait(is_moved, "other devices", "moves")
-    installed.wait_reason("Lost", "node node-1 is gone", "waits")
-    assert devices(installed.scene.claim("waits-0"))
-
-
 def test_namespace_goes_with_its_reservations(installed, tmp_path):
     """Nothing of a reservation holds it up, also not while a pod uses it, and no claim is made in it meanwhile."""
     name = f"{installed.scene.namespace}-2"
@@ -333,54 +305,6 @@ def test_what_is_left_behind_goes_by_the_patches_of_the_page(installed):
     installed.start()
 
 
-def test_what_keeps_a_reservation_is_said(installed):
-    """A template that is missing, a name that is taken, devices that are in use; and it goes on once that is over."""
-    installed.reserve(copies=1, resourceClaimTemplateName="later")
-    installed.wait_reason("TemplateNotFound", '"later"')
-    installed.apply({**TEMPLATE, "metadata": {"name": "later"}})
-    installed.wait_phase("Ready")
-
-    installed.scene.create_claim("other-0", "example-device-class")
-    installed.reserve("other", copies=1)
-    installed.wait_reason("NameTaken", "other-0", name="other")
-    assert not installed.scene.claim("other-0")["metadata"].get("ownerReferences")
-    installed.scene.delete_claim("other-0")
-    installed.wait_phase("Ready", "other")
-
-    installed.reserve("many", copies=5)
-    installed.wait(
-        lambda status: status["ready"] == "2/5" and ready(status)["reason"] == "DeviceInUse", "2 of 5", "many"
-    )
-    installed.reserve("many", copies=2)
-    installed.wait_phase("Ready", "many")
-
-
-@pytest.mark.parametrize(
-    ("spec", "said"),
-    [
-        ({"copies": 0}, "spec.copies"),
-        ({"copies": 10_000}, "spec.copies"),
-        ({"ttlSeconds": 0}, "spec.ttlSeconds"),
-        ({"ttlSeconds": 1, "until": "2030-01-01T00:00:00Z"}, "exclude each other"),
-        ({"until": "tomorrow"}, "spec.until"),
-        ({"ifLost": "Run"}, "spec.ifLost"),
-        ({"resourceClaimTemplateName": ""}, "spec.resourceClaimTemplateName"),
-    ],
-)
-def test_wrong_reservation_is_refused_by_the_schema(plane, spec, said):
-    """The field is named."""
-    body = {
-        "apiVersion": "dra-operator.io/v1alpha1",
-        "kind": "DeviceReservation",
-        "metadata": {"name": "wrong"},
-        "spec": {"resourceClaimTemplateName": "gpu", **spec},
-    }
-    answer = plane.client.request("POST", f"{API}/namespaces/default/devicereservations?dryRun=All", body)
-
-    assert answer.status == 422
-    assert said in answer.body["message"]
-
-
 def test_template_of_a_reservation_cannot_be_changed_nor_its_name_be_too_long(plane):
     """The rest can; the message says what to do."""
     path = f"{API}/namespaces/default/devicereservations"
@@ -402,15 +326,6 @@ def test_template_of_a_reservation_cannot_be_changed_nor_its_name_be_too_long(pl
         assert "make another reservation" in answer.body["message"]
     finally:
         plane.client.delete(f"{path}/kept")
-
-
-@pytest.mark.parametrize("path", ["spec", "spec.until", "status.copies.state", "status.conditions"])
-def test_each_field_is_explained(plane, path):
-    """`kubectl explain` has a sentence for it."""
-    text = plane.kubectl("explain", f"devicereservations.{path}")
-
-    assert "<empty>" not in text
-    assert "<no description>" not in text
 
 
 def test_columns_are_those_that_people_look_for(installed):

@@ -17,7 +17,7 @@ from controlplane.scene import RESOURCE, allocation, devices, node
 from dra_operator.api.names import GATE, OWNED_KEY
 
 DRIVER = "gpu.example.com"
-UNFOUND_SECONDS = 30
+UNFOUND_SECONDS = 15
 """For so long kube-scheduler is given to find what fits."""
 
 
@@ -150,16 +150,6 @@ def test_kube_scheduler_does_not_find_what_fits(scene):
     assert not any(map(allocation, scene.all_claims()))
 
 
-def test_a_pod_alone_takes_the_whole(scene):
-    """Without a PodGroup kube-scheduler binds the first pod with the whole device."""
-    publish(scene)
-    create_pod(scene, "p0")
-
-    wait_pods(scene, lambda pods: all(pod["spec"].get("nodeName") for pod in pods), "p0 bound")
-
-    assert [devices(claim) for claim in scene.all_claims()] == [["node-1/whole"]]
-
-
 # --- with our gates
 
 
@@ -199,23 +189,6 @@ def test_both_are_bound_with_a_half_each(gates, run_full_operator, made_by):
     wait_pods(gates, lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods) == 2, "both bound")
     found = sorted(device for claim in gates.all_claims() for device in devices(claim))
     assert found == ["node-1/half-0", "node-1/half-1"]
-
-
-def test_a_gang_of_which_one_fits_waits_and_says_so(gates, run_full_operator):
-    """Where two halves are the alternative one of two fits: both keep the gate, hold nothing, and are told."""
-    run_full_operator(*FLAGS)
-    create_template(gates, halves=2)
-    create_group(gates, 2)
-    for name in ("p0", "p1"):
-        create_pod(gates, name, "gang", is_gated=True, template="part-2")
-
-    for name in ("p0", "p1"):
-        event = wait_event(gates, name, "1 of 2 pods")
-        assert "the next, p1" in event["message"], event
-
-    pods = wait_pods(gates, bool, "pods")
-    assert all(pod["spec"].get("schedulingGates") for pod in pods.values())
-    assert not any(map(allocation, gates.all_claims()))
 
 
 def wait_event(scene, name, text):

@@ -167,10 +167,8 @@ def fleet(lossy_plane, tmp_path):
 @pytest.mark.parametrize(
     ("how", "explain", "is_killed"),
     [
-        pytest.param("cordon", "ours", False, id="cordon"),
         pytest.param("cordon", "all", True, id="cordon, all explained, killed between"),
         pytest.param("anti-affinity", "ours", True, id="anti-affinity, killed between"),
-        pytest.param("anti-affinity", "all", False, id="anti-affinity, all explained"),
         pytest.param("anti-affinity, others free", "all", True, id="others free, killed between"),
     ],
 )

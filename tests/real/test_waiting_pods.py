@@ -135,29 +135,6 @@ def test_pod_too_many_is_told_why_until_kube_scheduler_places_it(explaining):
     )
 
 
-def test_what_keeps_a_pod_from_its_devices_is_named(explaining):
-    """A node that does not suit, with its condition; a missing template; one that cannot work, before a pod uses it."""
-    create_template(explaining)
-    create_template(explaining, "typo", device_class="gpu.exmaple.com")
-    # The devices are free, and the pod selects a node that has none.
-    create_pod(explaining, "picky", nodeSelector={"disk": "ssd"})
-    # kube-controller-manager cannot make its claim.
-    create_pod(explaining, "lost", template="other")
-
-    picky, lost = wait_told(explaining, "picky"), wait_told(explaining, "lost")
-    typo = wait_told(explaining, "typo", "ResourceClaimTemplate")
-
-    assert picky["reason"] == "NodeUnsuitable"
-    assert picky["message"].startswith("its claim fits on ")
-    assert "nodeSelector disk=ssd" in picky["message"]
-    assert (lost["reason"], lost["message"]) == (
-        "TemplateNotFound",
-        'there is no ResourceClaimTemplate "other"',
-    )
-    assert typo["reason"] == "InvalidObject"
-    assert "device class gpu.exmaple.com does not exist" in typo["message"]
-
-
 def test_missing_right_to_volumes_or_templates_is_named_and_the_rest_goes_on(full_scene, start_full_operator):
     """Without the component's role, /readyz is ready and names the rights, and pods are told of all the same."""
     full_scene.apply(*SETUP)
