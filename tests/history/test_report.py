@@ -154,6 +154,17 @@ async def test_output_for_a_namespace_has_no_foreign_name(tmp_path, seed):
     assert [each for each in foreign if each.encode() in written] == []
 
 
+@pytest.mark.parametrize("command", [["report"], ["who", "device/node-1/gpu-0"]])
+async def test_span_outside_of_the_record_is_refused(tmp_path, command):
+    """Whoever asks for a time after the record is told from when to when it is."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    await play(url, 3, steps=1)
+    found = CliRunner().invoke(app, [*command, "--history", url, "--since", "2028-01-01T00:00:00Z"])
+
+    assert found.exit_code == 2
+    assert "the record is from 2027-01-15T" in found.output
+
+
 def exported(folder, url, *options, since="2027-01-01T00:00:00Z"):
     """Return the rows that an export writes, all tables and days."""
     command = ["record", "export", "--history", url, "--since", since, "--parquet"]

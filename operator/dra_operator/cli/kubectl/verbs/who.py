@@ -134,19 +134,17 @@ def _subject(question: Question, text: str, driver: str) -> "HolderQuery":
 def _past(question: Question, query: "HolderQuery", since: str) -> Answer:
     """Return who held devices over time, by the record."""
     from dra_operator.cli.kubectl.answering import NO, YES
-    from dra_operator.cli.kubectl.source import read_record, read_time
+    from dra_operator.cli.kubectl.source import read_record_span
 
     options = question.options
     if not options.history:
         raise click.UsageError("--since asks a record: name it with --history")
     if query.device_class or query.value or query.pod or query.reservation or query.owner:
         raise click.UsageError("--since asks about a device, a pool, a node or a namespace")
-    reader = read_record(options.history)
+    reader, span = read_record_span(options.history, since, options.at)
     from dra_operator.history.holders import find_past_holders
-    from dra_operator.history.reader import Span
 
-    end = read_time(options.at) if options.at else reader.span.until
-    report = find_past_holders(reader, Span(max(read_time(since), reader.span.since), end + 1), query)
+    report = find_past_holders(reader, span._replace(until=span.until + 1), query)
     columns = (
         Column("DEVICE", lambda item: item.device),
         Column("CLAIM", lambda item: f"{item.namespace}/{item.name}"),
