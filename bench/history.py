@@ -7,6 +7,7 @@ if earlier ones do not fit. Times are of the processor; the last line is the pea
 """
 
 import argparse
+import gc
 import resource
 import sys
 import tempfile
@@ -490,6 +491,8 @@ def _main() -> None:
         if given.replay:
             _replay(reader)
             return
+        # The plugin does without, too.
+        gc.disable()
         report = make_report(reader, ReportQuery(reader.span))
         held = float(sum(row.held for row in report.rows))
         print(

@@ -130,6 +130,21 @@ def test_claim_that_lost_its_devices_waits_from_then(tmp_path):
     ]
 
 
+def test_a_gap_is_bridged_for_what_did_not_change(tmp_path):
+    """What has the uid and version of before a gap was there all the while; else it ends there and is found anew."""
+    engine = open_store(str(tmp_path / "history.db"), create=True)
+    changed, again, gone = (("ResourceClaim", "team-a", name) for name in ("changed", "again", "gone"))
+    keys = (KEY, changed, again, gone)
+    Writer(engine).commit([Change(1, key, "1", "1", body_of("a")) for key in keys], 10)
+    found = [Change(20, KEY, "1", "1", body_of("a")), Change(20, changed, "1", "2", body_of("a"))]
+    found += [Change(20, again, "2", "1", body_of("a")), Change(20, gone)]
+    assert Writer(engine).commit(found, 20, is_gap=True) == 9
+    rows = [(row.name, row.since, row.until) for row in Reader(engine).read_states(Span(0, 100))]
+
+    anew = [(name, *span) for name in ("again", "changed") for span in ((1, 11), (20, 20))]
+    assert sorted(rows) == [*anew, ("gone", 1, 11), ("job", 1, 20)]
+
+
 def test_holder_over_a_gap_is_one(tmp_path):
     """A claim that changed in a gap, and has the same allocation behind it, held its device all the while."""
     engine = open_store(str(tmp_path / "history.db"), create=True)

@@ -7,13 +7,15 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
+
+import orjson
 
 from dra_operator.api.convert import Body
 from dra_operator.api.names import GROUP, RESERVATION_RESOURCE
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.history.reader import Reader, Span, StateRow
-from dra_operator.history.schema import HOLDS, RUNS
+from dra_operator.history.schema import HOLDS, RUNS, digest_of
 from dra_operator.inventory import PoolKey
 
 _POD_GROUPS: Final = "scheduling.k8s.io"
@@ -58,64 +60,51 @@ def find_idle(claims: Iterable[HoldingClaim], since: int, until: int) -> int:
     return found
 
 
+_NO_AMOUNTS: Final[Mapping[str, int]] = {}
+
+
 def read_holdings(reader: Reader, span: Span) -> dict[PoolKey, dict[str, list[Holding]]]:
     """Return what claims held in a span, by pool and device, in the order of their beginning. Raises StoreError."""
-    runs, classes = _PodRuns(reader, span), dict[int, Mapping[str, str]]()
-    claims: dict[str, tuple[HoldingClaim, int, list[_Device], list[Holding]]] = {}
+    runs = _PodRuns(reader, span)
+    claims: dict[str, tuple[HoldingClaim, int, bytes, list[Holding]]] = {}
     """By uid, with what each had last, and until when."""
     found: dict[PoolKey, dict[str, list[Holding]]] = defaultdict(lambda: defaultdict(list))
     for row in reader.read_states(span, "ResourceClaim", flags=HOLDS):
         begin, end = max(row.since, span.since), min(row.until, span.until)
         if begin >= end:
             continue
-        # What is the same in copies is one object.
-        if (named := classes.get(id(row.content))) is None:
-            named = classes[id(row.content)] = _classes_of(row.content)
+        named = _classes_of(row.content)
         metadata, status = row.body["metadata"], row.body["status"]
         results = status["allocation"].get("devices", {}).get("results") or ()
-        devices = [_Device.read(each, named) for each in results if not each.get("adminAccess")]
+        told = digest_of(orjson.dumps(results))
         if (known := claims.get(row.uid)) is None:
             pods = [
                 each["uid"] for each in metadata.get("ownerReferences") or () if each.get("kind") == "Pod"
             ]
-            known = HoldingClaim(row.namespace, row.name, row.uid, pods[0] if pods else ""), 0, [], []
+            known = HoldingClaim(row.namespace, row.name, row.uid, pods[0] if pods else ""), 0, b"", []
         claim, until, before, held = known
-        if (until, before) == (row.since, devices):
+        if (until, before) == (row.since, told):
             # Something else of it has changed.
             for holding in held:
                 holding.until = end
         else:
-            held = [Holding(begin, end, claim, *each[1:]) for each in devices]
-            for device, holding in zip(devices, held, strict=True):
-                found[device.pool][device.name].append(holding)
-        claims[row.uid] = claim, row.until, devices, held
+            held = []
+            for each in [each for each in results if not each.get("adminAccess")]:
+                holding = _build_holding(each, claim, begin, end, named)
+                held.append(holding)
+                found[each["driver"], each["pool"]][holding.device].append(holding)
+        claims[row.uid] = claim, row.until, told, held
         runs.add(claim, status.get("reservedFor") or (), Span(begin, end))
     return found
 
 
-class _Device(NamedTuple):
-    """A device of an allocation."""
-
-    pool: PoolKey
-    name: str
-    device_class: str
-    is_share: bool
-    consumed: Mapping[str, int]
-
-    @classmethod
-    def read(cls, result: Body, classes: Mapping[str, str]) -> "_Device":
-        """Return that of a result; `classes` are those of the requests."""
-        consumed = (result.get("consumedCapacity") or {}).items()
-        return cls(
-            (result["driver"], result["pool"]),
-            result["device"],
-            classes.get(result["request"], ""),
-            bool(result.get("shareID")),
-            {name: parse_quantity(str(each)).nano for name, each in consumed} or _NO_AMOUNTS,
-        )
-
-
-_NO_AMOUNTS: Final[Mapping[str, int]] = {}
+def _build_holding(
+    result: Body, claim: HoldingClaim, since: int, until: int, classes: Mapping[str, str]
+) -> Holding:
+    share, consumed = result.get("shareID"), result.get("consumedCapacity")
+    amounts = {name: parse_quantity(str(each)).nano for name, each in consumed.items()} if consumed else None
+    device_class = classes.get(result["request"], "")
+    return Holding(since, until, claim, result["device"], device_class, bool(share), amounts or _NO_AMOUNTS)
 
 
 def _classes_of(content: Body) -> dict[str, str]:

@@ -128,10 +128,14 @@ class Layouts:
     def read(self) -> dict[PoolKey, list[LaidSpan]]:
         """Return what each pool published, in order; where nothing was there is no span. Raises StoreError."""
         pools, rules = defaultdict[PoolKey, list[StateRow]](list), list[StateRow]()
+        alike = dict[bytes, list[Body]]()
         for row in self._reader.read_states(self._span, *_KINDS):
             match row.kind:
                 case "ResourceSlice":
                     pools[pool_of(row.body)].append(row)
+                    if devices := row.body["spec"].get("devices"):
+                        # They take much room, and are those of others.
+                        row.body["spec"]["devices"] = alike.setdefault(orjson.dumps(devices), devices)
                     if not row.body["spec"].get("nodeName"):
                         self._places[row] = _read_places(row.body)
                 case "Node":
@@ -152,6 +156,7 @@ class Layouts:
         if nodes and nodes[-1].until == row.since and _labels_of(nodes[-1]) == _labels_of(row):
             nodes[-1].until = row.until
         else:
+            row.content = {"metadata": metadata}
             nodes.append(row)
 
     def _read_pool(

@@ -2,13 +2,14 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Engine, Select, Table, select, true
+from sqlalchemy import Column, ColumnElement, Engine, Select, func, select, true
 
 from dra_operator.api.convert import Body
 from dra_operator.api.kinds import POLICIES
@@ -33,6 +34,7 @@ from dra_operator.questions.state import ClusterState
 
 LEFT_OUT: Final = ("PersistentVolume", "PersistentVolumeClaim", *(kind.kind for kind in POLICIES))
 """What a record has none of, as a snapshot."""
+_NAMES: Final = ("kind", "namespace", "name", "uid")
 _AGO: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhdw])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -71,7 +73,7 @@ class StateRow:
         return self.content
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class WaitRow:
     """A span in which a pod or a claim waited for one reason; an empty one was not found in time."""
 
@@ -81,9 +83,12 @@ class WaitRow:
     uid: str
     since: int
     until: int
-    reason: str
     message: str
+    reason: str
     is_open: bool
+
+
+_Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,8 @@ class Reader:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._contents: dict[int, Any] = {}
+        # Many objects have the same content; those of slices are large, and each has its own.
+        self._unpack = lru_cache(maxsize=256)(unpack)
         found = {row.key: row.value for row in self.rows(select(META.c.key, META.c.value))}
         if "covered" not in found:
             raise StoreError("the record is empty: nothing was recorded yet")
@@ -164,37 +170,32 @@ class Reader:
         """
         is_kind = OBJECT.c.kind.in_(kinds) if kinds else true()
         has_flag = STATE.c.flags.bitwise_and(flags) != 0 if flags else true()
-        for row, content in self._read(STATE, STATE.c.content, span, is_kind, has_flag):
-            key, until = (row.kind, row.namespace, row.name, row.uid), self._end_of(row.until)
-            is_found, is_open = bool(row.flags & FOUND), row.until is None
-            yield StateRow(*key, row.since, until, content, is_found, is_open, row.own)
+        told = STATE.c.flags.bitwise_and(FOUND) != 0, STATE.c.until.is_(None), STATE.c.own
+        return self._read(StateRow, STATE.c.content, span, told, is_kind & has_flag)
 
     def read_waits(self, span: Span) -> Iterator[WaitRow]:
         """Yield why pods and claims waited in a span, in the order of their beginning."""
-        for row, message in self._read(WAIT, WAIT.c.message, span):
-            key, until = (row.kind, row.namespace, row.name, row.uid), self._end_of(row.until)
-            yield WaitRow(*key, row.since, until, row.reason, message, row.until is None)
+        told = WAIT.c.reason, WAIT.c.until.is_(None)
+        return self._read(WaitRow, WAIT.c.message, span, told, true())
 
     def _read(
-        self, table: Table, content: ColumnElement[int], span: Span, *conditions: ColumnElement[bool]
-    ) -> Iterator[tuple[Any, Any]]:
-        """Yield the states, or waits, in a span, with their objects and contents, of which each is unpacked once."""
-        names = OBJECT.c.kind, OBJECT.c.namespace, OBJECT.c.name, OBJECT.c.uid
+        self,
+        make: Callable[..., _Row],
+        content: Column[int],
+        span: Span,
+        told: Sequence[ColumnElement[Any]],
+        condition: ColumnElement[bool],
+    ) -> Iterator[_Row]:
+        """Yield what rows of a table say of a span, with their objects, the content, and what is told besides."""
+        table = content.table
+        names, end = (OBJECT.c[name] for name in _NAMES), func.coalesce(table.c.until, self.span.until)
         is_within = (table.c.since < span.until) & (table.c.until.is_(None) | (table.c.until > span.since))
-        found = select(*names, *table.c, content.label("place")).join_from(
-            table, OBJECT, table.c.object == OBJECT.c.id
-        )
-        found = found.where(is_within, *conditions)
+        found = select(*names, table.c.since, end, CONTENT.c.body, *told).where(is_within & condition)
+        found = found.join_from(table, OBJECT, table.c.object == OBJECT.c.id)
+        found = found.join(CONTENT, CONTENT.c.id == content).order_by(table.c.since, table.c.object)
         with transaction(self._engine) as connection:
-            used = CONTENT.c.id.in_(found.with_only_columns(content))
-            for each in connection.execute(select(CONTENT).where(used)):
-                if each.id not in self._contents:
-                    self._contents[each.id] = unpack(each.body)
-            for row in connection.execute(found.order_by(table.c.since, table.c.object)):
-                yield row, self._contents[row.place]
-
-    def _end_of(self, until: int | None) -> int:
-        return self.span.until if until is None else until
+            for row in connection.execute(found):
+                yield make(*row[:6], self._unpack(row[6]), *row[7:])
 
     def rows(self, query: Select[Any]) -> list[Any]:
         """Return what the store answers."""

@@ -204,9 +204,10 @@ class _Report:
                 at = following
 
     def _name_of_share(self, holding: Holding, node: str) -> str:
-        by, claim = self._query.by, holding.claim
-        own = {Grouping.CLASS: holding.device_class, Grouping.NODE: node}
-        return self._name_of(claim.namespace, own[by] if by in own else self._names.get(claim.pod))
+        own = self._names.get(holding.claim.pod)
+        if self._query.by in (Grouping.CLASS, Grouping.NODE):
+            own = holding.device_class if self._query.by is Grouping.CLASS else node
+        return self._name_of(holding.claim.namespace, own)
 
     def _name_of(self, namespace: str, own: str | None) -> str:
         """Return the name of the row of something; `own` is what it is called there, but for a namespace."""

@@ -18,6 +18,8 @@ from dra_operator.questions.device_table import DeviceState
 
 UNKNOWN: Final = "unknown"
 STATES: Final = (*(each.value for each in DeviceState), UNKNOWN)
+_NOTHING: Final = Layout({}, [], {}, None)
+"""What a pool publishes before and after it does."""
 Amount = Fraction | int
 """Of card-time: parts of a card by microseconds."""
 
@@ -55,14 +57,13 @@ class Sweep:
             self._run_pool(layouts.get(key, []), holdings.get(key, {}))
 
     def _run_pool(self, laid: Sequence[LaidSpan], holdings: Mapping[str, list[Holding]]) -> None:
-        at = self._span.since
-        following = {name: _Following(each) for name, each in holdings.items()}
-        for each in laid:
-            self._run_without(Span(at, each.since), following)
+        at, following = self._span.since, {name: _Following(each) for name, each in holdings.items()}
+        for each in (*laid, LaidSpan(self._span.until, self._span.until, _NOTHING, "")):
+            for span in self._cut(Span(at, each.since)):
+                self._run_span(span, _NOTHING, "", following)
             for span in self._cut(Span(each.since, each.until)):
                 self._run_span(span, each.layout, each.node, following)
             at = each.until
-        self._run_without(Span(at, self._span.until), following)
 
     def _cut(self, span: Span) -> Iterator[Span]:
         """Yield the parts of a span that gaps and periods cut it into."""
@@ -73,16 +74,6 @@ class Sweep:
             yield Span(at, end)
             at = end
 
-    def _run_without(self, span: Span, following: Mapping[str, "_Following"]) -> None:
-        for part in self._cut(span):
-            for each in following.values():
-                self._add_unpublished(part, each.find(part))
-
-    def _add_unpublished(self, span: Span, holdings: Sequence[Holding]) -> None:
-        for since, until, here in intervals(holdings, *span) if holdings else ():
-            for each in here:
-                self._sums.add_unpublished(since, each, Fraction(until - since, len(here)))
-
     def _run_span(self, span: Span, layout: Layout, node: str, following: Mapping[str, "_Following"]) -> None:
         """Give the sums what there was while one layout of a pool was published."""
         counted = list[Holding]()
@@ -90,7 +81,9 @@ class Sweep:
         for name, found in held.items():
             device = layout.devices.get(name)
             if device is None:
-                self._add_unpublished(span, found)
+                for since, until, here in intervals(found, *span):
+                    for each in here:
+                        self._sums.add_unpublished(since, each, Fraction(until - since, len(here)))
             elif device.parts:
                 counted += found
         free: dict[str, int] = defaultdict(int)

@@ -175,7 +175,7 @@ def shared(formats: Sequence[str], labels: str = "", namespace: str = "") -> lis
         found.append(option("-A", "--all-namespaces", is_flag=True, help="All namespaces."))
     if labels:
         found.append(option("-l", "--selector", "labels", metavar="LABELS", help=labels))
-    return [*found, *_source(), *_output(formats), *connection()]
+    return [*found, *_source(), *output(formats), *connection()]
 
 
 def record_options(*, required: bool = True) -> list[click.Parameter]:
@@ -210,7 +210,8 @@ def _source() -> list[click.Parameter]:
     ]
 
 
-def _output(formats: Sequence[str]) -> list[click.Parameter]:
+def output(formats: Sequence[str]) -> list[click.Parameter]:
+    """Return the options of how an answer is printed: formats beside the table, `json` and `yaml`."""
     choice = click.Choice([*formats, JSON, YAML])
     return [
         option("-o", "--output", "format", type=choice, help="Output format; a table if left out."),

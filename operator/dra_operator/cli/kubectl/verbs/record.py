@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dra_operator.cli.kubectl.answering import refusing, say
-from dra_operator.cli.kubectl.options import complete_contexts, option
+from dra_operator.cli.kubectl.options import connection, option, record_options
 from dra_operator.cli.kubectl.requests import ReadingError
-from dra_operator.cli.kubectl.source import open_record, read_record, read_span, read_time
+from dra_operator.cli.kubectl.source import open_record, read_record_span, read_span
 
 if TYPE_CHECKING:
     from dra_operator.cluster.credentials import Access
@@ -30,10 +30,7 @@ _KEEP: Final = "90d"
             help="How long what ended is kept; 0s: always.",
         ),
         option("--metrics-port", type=int, default=0, help="Serve metrics for Prometheus on this port."),
-        option("--kubeconfig", metavar="FILE", help="Kubeconfig file, as for kubectl."),
-        option(
-            "--context", metavar="NAME", shell_complete=complete_contexts, help="Context of the kubeconfig."
-        ),
+        *connection()[:2],
     ],
 )
 @click.pass_context
@@ -75,15 +72,12 @@ def app(ctx: click.Context, *, url: str, keep: str, metrics_port: int, kubeconfi
 @app.command(
     "export",
     params=[
-        option("--history", "url", metavar="URL", required=True, default=None, help="The record."),
+        *record_options()[:2],
         option("--parquet", "folder", metavar="DIR", required=True, default=None, help="Where to."),
-        option(
-            "--since", metavar="TIME", default="30d", show_default=True, help="From when on, as for report."
-        ),
         option("-n", "--namespace", metavar="NAME", help="Only this namespace by name; sums of all others."),
     ],
 )
-def export_(*, url: str, folder: str, since: str, namespace: str) -> None:
+def export_(*, url: str, since: str, folder: str, namespace: str) -> None:
     """Write what claims held and why was waited as Parquet, a folder a day.
 
     Example: kubectl dra record export --history history.db --parquet days --since 7d.
@@ -91,16 +85,13 @@ def export_(*, url: str, folder: str, since: str, namespace: str) -> None:
     from pathlib import Path
 
     with refusing():
-        reader = read_record(url)
+        reader, span = read_record_span(url, since, "")
         try:
             from dra_operator.history.export import export
         except ModuleNotFoundError as error:
             raise ReadingError(
                 f"Parquet needs pyarrow: pip install 'dra-operator[parquet]' ({error})"
             ) from error
-        from dra_operator.history.reader import Span
-
-        span = Span(max(read_time(since), reader.span.since), reader.span.until)
         try:
             days = export(reader, span, Path(folder), namespace)
         except OSError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dra_operator.cli.kubectl.answering import YES, Answer, refusing, say, show
-from dra_operator.cli.kubectl.options import JSON, YAML, Options, option, record_options, use_colours
+from dra_operator.cli.kubectl.options import JSON, YAML, Options, option, output, record_options, use_colours
 from dra_operator.cli.kubectl.requests import ReadingError
 from dra_operator.cli.kubectl.source import read_record_span, read_span
 from dra_operator.cli.kubectl.tables import Column, listing, terminal_style
@@ -56,15 +56,8 @@ def _read_grouping(ctx: click.Context, param: click.Parameter, value: str) -> st
             help="Only this namespace by name; what all others had is summed up.",
         ),
         option("--prices", metavar="FILE", help="What a card-hour costs: one `CLASS: PRICE` a line."),
-        option(
-            "-o",
-            "--output",
-            "format",
-            type=click.Choice([CSV, JSON, YAML]),
-            help="Output format; a table if left out.",
-        ),
+        *output([CSV]),
         option("--html", metavar="FILE", help="Write it as one page for a browser, too."),
-        option("--no-headers", is_flag=True, help="No line of column names."),
     ],
 )
 def app(
