@@ -14,6 +14,7 @@ from dra_operator.history.check import CheckReport
 from dra_operator.history.comparison import ReplayReport
 from dra_operator.history.holders import PastHolders
 from dra_operator.history.report import HistoryReport
+from dra_operator.history.room import PastHeadroom
 from dra_operator.questions.audit import AuditReport
 from dra_operator.questions.claims import ClaimList
 from dra_operator.questions.device_table import DeviceList
@@ -47,6 +48,7 @@ def schema_text() -> str:
         "ReplayReport": ReplayReport,
         "Status": StatusReport,
         "MissingDevices": MissingDevices,
+        "PastHeadroom": PastHeadroom,
         "PastHolders": PastHolders,
         "WorkloadExplanation": WorkloadAnswer,
         "Usage": UsageReport,

@@ -8,5 +8,5 @@ claims had of it and when their pods ran, and the `sweep` puts both together; a 
 
 For what would have happened, `timeline` is the cluster as time goes on, `jobs` are what came and for how long, or are
 `planned` by a table, `replay` runs these, `comparison` says what it comes to beside the record, and `check` decides
-recorded decisions again.
+recorded decisions again. `room` is from when on there was room for one copy.
 """

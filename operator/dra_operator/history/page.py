@@ -8,6 +8,7 @@ from html import escape
 from typing import Final
 
 from dra_operator.history.report import HistoryReport, Period, ReportRow
+from dra_operator.history.room import NONE, ROOM, UNKNOWN, PastHeadroom
 from dra_operator.history.sweep import STATES
 
 _WIDTH: Final = 880
@@ -35,6 +36,7 @@ td, th { padding: .3rem .5rem; text-align: right; border-bottom: 1px solid var(-
 td:first-child, th:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere }
 """
 """Colours are those of the states; light or dark is what the reader has chosen."""
+_ROOMS: Final = {ROOM: "wait", NONE: "tainted", UNKNOWN: "unknown"}
 _USES: Final = ("busy", "idle")
 _SUMS: Final = ("held", "idle", "unpublished", "cost", "waited")
 _OF_WAITS: Final = ("waits", "median", "p90")
@@ -61,10 +63,41 @@ def render_page(report: HistoryReport) -> str:
         f"<p>{_share(report.unknown)} of the published time is unknown, as it lies in gaps.",
         f"{escape(report.note[:1].upper() + report.note[1:])}.</p>",
     ]
-    head = f"<title>Devices by {by}</title><style>{_STYLE}</style>"
+    return _page(f"Devices by {by}", parts)
+
+
+def _page(title: str, parts: Iterable[str]) -> str:
+    head = f"<title>{title}</title><style>{_STYLE}</style>"
     meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
     body = "\n".join(parts)
     return f'<!DOCTYPE html>\n<html lang="en"><head>{meta}{head}</head>\n<body>\n{body}\n</body></html>\n'
+
+
+def render_room(answer: PastHeadroom) -> str:
+    """Return the page of how long it was until there was room, from each hour."""
+    most = max(answer.longest / 3600, 1)
+    step, shapes = _WIDTH / len(answer.hours), list[str]()
+    for number, hour in enumerate(answer.hours):
+        wait = (hour.wait or 0) / 3600
+        told = f"{wait:.1f} hours" if hour.room == ROOM else hour.room
+        height = _HEIGHT * (wait / most if hour.room == ROOM else 1)
+        place = f'x="{step * number:.1f}" y="{_HEIGHT - height:.1f}" width="{step:.1f}" height="{height:.1f}"'
+        shapes.append(
+            f'<rect {place} style="fill: var(--{_ROOMS[hour.room]})"><title>{hour.at}: {told}</title></rect>'
+        )
+    for number in range(0, len(answer.hours), len(answer.hours) // 6 + 1):
+        day = answer.hours[number].at[:10]
+        shapes.append(f'<text class="soft" x="{step * number:.1f}" y="{_HEIGHT + 16}">{day}</text>')
+    shapes.append(f'<text class="soft" x="0" y="12">{most:,.1f} hours</text>')
+    plot = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT + 22}" role="img">{"".join(shapes)}</svg>'
+    subject, hours = escape(answer.subject), len(answer.hours)
+    counts = (
+        f"at once in {answer.at_once:,} of {hours:,} hours, not to the end in {answer.count(NONE):,} (tainted), "
+        f"not recorded in {answer.count(UNKNOWN):,} (unknown)"
+    )
+    title = f"Room for one more of {subject}"
+    head = f"<h1>{title}</h1><p>{answer.since} to {answer.until}: {counts}</p>"
+    return _page(title, [head, "<h2>Hours until there was room</h2>", _figure(plot, _ROOMS.values())])
 
 
 def _join_periods(rows: Iterable[ReportRow]) -> list[ReportRow]:

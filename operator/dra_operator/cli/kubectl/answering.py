@@ -50,6 +50,7 @@ LISTS: Final = {
     "Holders": "holders",
     "Impact": "claims",
     "Lint": "findings",
+    "PastHeadroom": "hours",
     "ReplayReport": "rows",
     "Usage": "rows",
 }

@@ -1,14 +1,22 @@
 """`kubectl dra headroom`: how much more there is room for."""
 
+from collections.abc import Iterator
+from itertools import groupby
+from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import click
 
 from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, partial_lines, verb
 from dra_operator.cli.kubectl.options import WIDE, option
+from dra_operator.cli.kubectl.requests import ReadingError
 from dra_operator.cli.kubectl.subjects import copied, remove, resolve_subject, without_option
 from dra_operator.cli.kubectl.tables import Column, count, listing, names_cell, sentence, wrapped
 from dra_operator.questions.answers import DECISION
 
 if TYPE_CHECKING:
+    from dra_operator.history.room import PastHeadroom
     from dra_operator.questions.headroom import HeadroomAnswer
 
 DEMAND = Demand.for_question(DECISION, required=DECISION.required, engine="dra_operator.questions.headroom")
@@ -26,6 +34,7 @@ _STRANDED_COLUMNS: Final = (
     ),
 )
 _MOST_NODES: Final = 10
+_MARKS: Final = {"none": "x", "unknown": "?"}
 
 
 @verb(
@@ -34,15 +43,28 @@ _MOST_NODES: Final = 10
     copied("class/NAME | template/NAME | FILE | claim/NAME | pod/NAME"),
     option("--by", metavar="CAPACITY", help="What the largest device left has most of, as memory."),
     without_option(),
+    option(
+        "--for",
+        "period",
+        metavar="DURATION",
+        help="With --history: from each hour of the last 30d, say, how long until there was room.",
+    ),
+    option("--html", metavar="FILE", help="With --for: write it as one page for a browser, too."),
     formats=(WIDE,),
 )
-def app(question: Question, *, subject: str, by: str, without: tuple[str, ...]) -> Answer:
+def app(
+    question: Question, *, subject: str, by: str, without: tuple[str, ...], period: str, html: str
+) -> Answer:
     """Say how many more devices of a class, or copies of a template, there is room for.
 
     Also the largest device left, and which free devices are stranded: no further copy can take them. Copies are placed
     one after the other as `kubectl dra fit` does; of a gang whole ones count. Exit code 0: there is room for one more;
-    1: there is none; 2: it cannot be said.
+    1: there is none; 2: it cannot be said. With --history and --for, how long it was until there was room for one.
     """
+    if period or html:
+        if by or without or not period:
+            raise click.UsageError("--html is for --for, which is asked without --by and --without")
+        return _past(question, subject, period, html)
     from dra_operator.questions.headroom import find_headroom
 
     cluster = remove(question, without)
@@ -55,6 +77,45 @@ def app(question: Question, *, subject: str, by: str, without: tuple[str, ...]) 
         CODES[report.conclusion],
         asides=[*partial_lines(report), *([report.method] if has_room and not report.unlimited else [])],
     )
+
+
+def _past(question: Question, subject: str, period: str, html: str) -> Answer:
+    """Return from each hour of a record how long it was until there was room for one copy."""
+    from dra_operator.cli.kubectl.source import read_record, read_span, read_time
+    from dra_operator.questions.copies import find_template
+
+    options = question.options
+    if not options.history:
+        raise click.UsageError("--for asks a record: name it with --history")
+    reader = read_record(options.history)
+    from dra_operator.history.page import render_room
+    from dra_operator.history.reader import Span
+    from dra_operator.history.room import find_past_headroom
+
+    until = read_time(options.at) if options.at else reader.span.until
+    _, template = find_template(question.cluster, resolve_subject(question, subject))
+    span = Span(max(until - read_span(period), reader.span.since), until)
+    report = find_past_headroom(reader, span, template)
+    try:
+        if html:
+            Path(html).write_text(render_room(report), encoding="utf-8")
+    except OSError as error:
+        raise ReadingError(f"{html}: {error.strerror or error}") from error
+    unsure = [f"{report.unsure:,} searches took too long, and count as no room"] if report.unsure else []
+    return Answer("PastHeadroom", report, [*_plot(report)], asides=[*template.find_unchecked(), *unsure])
+
+
+def _plot(report: "PastHeadroom") -> Iterator[str]:
+    """Yield a line a day, with a character for each hour: how many hours it was until there was room."""
+    yield f"room for one more of {report.subject} at once in {report.at_once:,} of {len(report.hours):,} hours"
+    yield f"{'':12}00    06    12    18     (UTC)"
+    for day, hours in groupby(report.hours, key=lambda hour: hour.at[:10]):
+        marks = [" "] * 24
+        for each in hours:
+            number = min(ceil((each.wait or 0) / 3600), 9)
+            marks[int(each.at[11:13])] = _MARKS.get(each.room) or (str(number) if number else ".")
+        yield f"{day}  {''.join(marks)}".rstrip()
+    yield ". at once; 1 to 9: within so many hours, 9 or more; x not to the end; ? not recorded"
 
 
 def _number(report: "HeadroomAnswer") -> str:
