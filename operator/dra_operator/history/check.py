@@ -4,7 +4,7 @@ What is stored is not stored in the order in which it was decided: a decision co
 stored soon after it and gets the same devices there. Source: docs/history.md, "Checked against the record".
 """
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -13,6 +13,7 @@ from typing import Final
 
 from dra_operator.allocator.decision import Allocated, Decider, Failed
 from dra_operator.api.node_selector import pinned_to
+from dra_operator.api.text import seconds_of
 from dra_operator.api.types import AllocationResult
 from dra_operator.history.jobs import Lifetime, read_allocation, read_claim, read_lifetimes
 from dra_operator.history.reader import Reader, Span
@@ -61,6 +62,7 @@ class _Decision:
     is_of_pod: bool
     decider: Decider
     node: str
+    created: int
     at: int
     pools: set[PoolKey]
 
@@ -88,12 +90,15 @@ class _Check:
         self._held: dict[str, AllocationResult] = {}
         self._ends: list[tuple[int, str]] = []
         self._ended: deque[_Ended] = deque()
+        self._pools: dict[str, set[PoolKey]] = defaultdict(set)
+        """Those of which anything was got on a node."""
         self._counts: Counter[str] = Counter()
 
     def run(self) -> CheckReport:
         """Return the report."""
         waiting = deque[_Decision]()
         for each in sorted(_read_decisions(self._reader, self._span), key=lambda each: each.at):
+            self._pools[each.node] |= each.pools
             if each.at <= self._span.since:
                 self._apply(each)
             else:
@@ -105,7 +110,7 @@ class _Check:
             if any(gap.since - SOON <= decision.at <= gap.until + SOON for gap in self._reader.gaps):
                 self._counts[IN_GAP] += 1
             elif not self._is_same(decision) and not self._reorder(decision, waiting):
-                differences.append(self._explain(decision))
+                differences.append(self._explain(decision, waiting))
             self._apply(decision)
         same = total - len(differences) - self._counts[IN_GAP]
         return CheckReport(total, same, tuple(differences), dict(self._counts))
@@ -120,11 +125,15 @@ class _Check:
             self._ended.popleft()
         self._timeline.advance(at)
 
+    def _assume(self, decision: _Decision) -> None:
+        for seen, result in zip(decision.seen, decision.results, strict=True):
+            self._timeline.state.ledger.assume("", f"claim {id(seen)}", result)
+
     def _apply(self, decision: _Decision) -> None:
+        self._assume(decision)
         for seen, result in zip(decision.seen, decision.results, strict=True):
             name = f"claim {id(seen)}"
             self._held[name] = result
-            self._timeline.state.ledger.assume("", name, result)
             if seen.ended is not None:
                 heappush(self._ends, (max(seen.ended, decision.at), name))
 
@@ -147,25 +156,45 @@ class _Check:
 
     def _reorder(self, decision: _Decision, waiting: deque[_Decision]) -> bool:
         """Return whether a decision is the same after some that were stored soon after it; these are made then."""
-        soon = takewhile(lambda each: each.at <= decision.at + SOON, waiting)
-        near = [each for each in soon if each.pools & decision.pools]
-        while (other := next((each for each in near if self._is_same(each)), None)) is not None:
-            self._apply(other)
-            near.remove(other)
-            waiting.remove(other)
+        found = self._find_earlier(decision, waiting)
+        for each in found:
+            self._apply(each)
+            waiting.remove(each)
             self._counts[REORDERED] += 1
-            if self._is_same(decision):
-                return True
-        return False
+        return bool(found)
 
-    def _explain(self, decision: _Decision) -> Difference:
+    def _find_earlier(self, decision: _Decision, waiting: Iterable[_Decision]) -> list[_Decision]:
+        """Return as few decisions as are needed, stored soon after another, after which that comes out the same."""
+        soon = takewhile(lambda each: each.at <= decision.at + SOON, waiting)
+        # What had not come yet was not decided.
+        near = [
+            each for each in soon if each.created <= decision.at and each.pools & self._pools[decision.node]
+        ]
+        made = list[_Decision]()
+        with self._timeline.state.ledger.trial():
+            while not self._is_same(decision):
+                if (other := next((each for each in near if self._is_same(each)), None)) is None:
+                    return []
+                self._assume(other)
+                near.remove(other)
+                made.append(other)
+        # Any other one would be in the way of what was decided between.
+        for each in [*made]:
+            fewer = [other for other in made if other is not each]
+            with self._timeline.state.ledger.trial():
+                for other in fewer:
+                    self._assume(other)
+                made = fewer if self._is_same(decision) else made
+        return made
+
+    def _explain(self, decision: _Decision, waiting: deque[_Decision]) -> Difference:
         """Return how a decision differs, and of which sort that is."""
         found = self._decide(decision)
         if found is None:
             sort = UNDECIDED
-        elif self._is_same_with_ended(decision):
+        elif self._is_same_with_ended(decision, waiting):
             sort = RELEASED
-        elif self._has_changed(decision):
+        elif self._is_same_before_change(decision, waiting):
             sort = CHANGED
         else:
             sort = OTHER
@@ -178,26 +207,39 @@ class _Check:
             _names(found or ()),
         )
 
-    def _is_same_with_ended(self, decision: _Decision) -> bool:
+    def _is_same_with_ended(self, decision: _Decision, waiting: deque[_Decision]) -> bool:
         """Return whether a decision is the same if the last things that ended just before still count."""
+        pools = self._pools[decision.node]
+        ended = [each for each in reversed(self._ended) if _pools([each.result]) & pools]
         with self._timeline.state.ledger.trial():
-            for each in reversed([each for each in self._ended if _pools([each.result]) & decision.pools]):
-                self._timeline.state.ledger.assume("", each.name, each.result)
-                if self._is_same(decision):
+            for each in [None, *ended]:
+                if each is not None:
+                    self._timeline.state.ledger.assume("", each.name, each.result)
+                if self._is_same(decision) or self._find_earlier(decision, waiting):
                     return True
         return False
 
-    def _has_changed(self, decision: _Decision) -> bool:
-        """Return whether slices of its pools, classes or rules began to be what they are just before a decision."""
-        since = decision.at - SOON
-        rows = self._history.read_states(
-            Span(since, decision.at + 1), "ResourceSlice", "DeviceClass", "DeviceTaintRule"
-        )
-        return any(
-            since <= row.since <= decision.at
-            and (row.kind != "ResourceSlice" or pool_of(row.body) in decision.pools)
-            for row in rows
-        )
+    def _is_same_before_change(self, decision: _Decision, waiting: deque[_Decision]) -> bool:
+        """Return whether a decision is the same in the cluster as it was before changes just before."""
+        now, soon = self._timeline, Span(max(decision.at - SOON, self._span.since), decision.at + 1)
+        times = {
+            at
+            for row in self._history.read_states(soon, "ResourceSlice", "DeviceClass", "DeviceTaintRule")
+            if row.kind != "ResourceSlice" or pool_of(row.body) in self._pools[decision.node]
+            for at in (row.since, row.until)
+            if soon.since < at < soon.until
+        }
+        try:
+            for at in sorted(times, reverse=True):
+                self._timeline = Timeline(self._history, Span(at - 1, at))
+                self._timeline.advance(at - 1)
+                for name, result in self._held.items():
+                    self._timeline.state.ledger.assume("", name, result)
+                if self._is_same_with_ended(decision, waiting):
+                    return True
+        finally:
+            self._timeline = now
+        return False
 
 
 def _read_decisions(reader: Reader, span: Span) -> Iterator[_Decision]:
@@ -217,6 +259,7 @@ def _read_decisions(reader: Reader, span: Span) -> Iterator[_Decision]:
                 seen.is_pod,
                 seen.decider,
                 seen.node or pinned,
+                round((seconds_of(seen.body["metadata"].get("creationTimestamp")) or 0) * MICRO),
                 max(each.started or 0 for each in found),
                 _pools(results),
             )
