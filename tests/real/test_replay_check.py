@@ -86,7 +86,7 @@ def record(full_scene, full_control_plane, tmp_path):
     access = MANIFESTS / "record" / "access.yaml"
     full_control_plane.kubectl("apply", "-f", str(access))
     config = full_control_plane.kubeconfig_for("dra-record", "dra-record")
-    url = "sqlite:///" + str(os.environ.get("KEEP_DB") or tmp_path / "history.db")
+    url = f"sqlite:///{tmp_path}/history.db"
     with (tmp_path / "record.log").open("wb") as log:
         process = subprocess.Popen([PROGRAM, "record", "--to", url, "--kubeconfig", config], stderr=log)
     yield url
