@@ -78,8 +78,8 @@ def check(url):
         writer.commit([change(0, body) for body in there], 0)
         changes = sorted((each for jobs in happenings for each in jobs), key=lambda each: each.at)
         if gap is not None:
-            writer.commit([], gap[0])
-            writer.commit([change(gap[1] / MICRO, body) for body in there], gap[1], gap)
+            writer.commit([], gap[0] * MICRO)
+            writer.commit([change(gap[1], body) for body in there], gap[1] * MICRO, is_gap=True)
         writer.commit(changes, END * MICRO)
         reader = Reader(open_store(url))
         return check_decisions(reader, reader.span)
@@ -230,8 +230,6 @@ def test_undecided_is_what_ends_in_an_error(check, url):
 
 def test_next_to_a_gap_nothing_is_decided_again(check):
     """What is stored within a minute of a gap is left out, and counted."""
-    gap = 20 * MICRO, 30 * MICRO
-
-    report = check(job("a", 40, 50, "gpu-2"), job("b", 95, 100, "gpu-0"), gap=gap)
+    report = check(job("a", 40, 50, "gpu-2"), job("b", 95, 100, "gpu-0"), gap=(20, 30))
 
     assert (report.decisions, report.same, report.counts) == (2, 1, {IN_GAP: 1})

@@ -104,8 +104,8 @@ def history(tmp_path):
         Change(round(2.5 * HOUR * MICRO), ("ResourceClaim", "team-a", "first")),
     ]
     writer.commit(first, round(2.75 * HOUR * MICRO))
-    begin, end = round(2.75 * HOUR * MICRO) + 1, round(3.25 * HOUR * MICRO)
-    writer.commit([*(change(3.25, body) for body in there), change(3.25, held("second"))], end, (begin, end))
+    after = [*(change(3.25, body) for body in there), change(3.25, held("second"))]
+    writer.commit(after, round(3.25 * HOUR * MICRO), is_gap=True)
     writer.commit([], 5 * HOUR * MICRO)
     return url
 
