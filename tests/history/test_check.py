@@ -172,6 +172,18 @@ def test_a_card_in_another_pool_was_given_away_earlier(check):
     assert (report.same, report.counts) == (2, {REORDERED: 1})
 
 
+def test_what_is_nearest_in_time_explains_it(check):
+    """Both came back and were given away later: what came back just before counts, and holds nothing up."""
+    report = check(
+        job("a", 1, 2, "gpu-0", ended=10),
+        job("b", 1, 10.5, "gpu-1"),
+        job("c", 11, 12, "gpu-0", ended=13),
+        job("d", 1, 30, "gpu-0"),
+    )
+
+    assert (differences(report), report.counts) == ([("team-a/b", "Released")], {})
+
+
 def test_released_is_what_was_not_heard_of(check):
     """The first card was given back just before, and the second one given: of that the scheduler had not heard."""
     report = check(job("a", 1, 2, "gpu-0", ended=10), job("b", 3, 11, "gpu-1"))

@@ -197,4 +197,4 @@ def test_decisions_come_out_the_same(full_scene, record):
     # What the scheduler had not heard of when it decided is all that may make a difference.
     others = [each for each in answer.get("items", []) if each["difference"] not in ("Released", "Changed")]
     assert others == []
-    assert answer["same"] > 0.9 * PODS
+    assert answer["same"] > PODS / 2

@@ -23,6 +23,7 @@ from dra_operator.inventory import PoolKey
 
 SOON: Final = 60 * MICRO
 """So long after it was decided a decision is stored at most, and so long ago was what its maker had not heard of."""
+_SPANS: Final = (MICRO, 10 * MICRO, SOON)
 RELEASED: Final = "Released"
 CHANGED: Final = "Changed"
 UNDECIDED: Final = "Undecided"
@@ -65,6 +66,8 @@ class _Decision:
     created: int
     at: int
     pools: set[PoolKey]
+    whole: frozenset[tuple[str, str, str]]
+    """The devices that are nobody else's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +112,8 @@ class _Check:
             self._advance(decision.at)
             if any(gap.since - SOON <= decision.at <= gap.until + SOON for gap in self._reader.gaps):
                 self._counts[IN_GAP] += 1
-            elif not self._is_same(decision) and not self._reorder(decision, waiting):
-                differences.append(self._explain(decision, waiting))
+            elif not self._is_same(decision):
+                differences += self._explain(decision, waiting)
             self._apply(decision)
         same = total - len(differences) - self._counts[IN_GAP]
         return CheckReport(total, same, tuple(differences), dict(self._counts))
@@ -154,22 +157,15 @@ class _Check:
     def _is_same(self, decision: _Decision) -> bool:
         return self._decide(decision) == _devices(decision.results)
 
-    def _reorder(self, decision: _Decision, waiting: deque[_Decision]) -> bool:
-        """Return whether a decision is the same after some that were stored soon after it; these are made then."""
-        found = self._find_earlier(decision, waiting)
-        for each in found:
-            self._apply(each)
-            waiting.remove(each)
-            self._counts[REORDERED] += 1
-        return bool(found)
-
-    def _find_earlier(self, decision: _Decision, waiting: Iterable[_Decision]) -> list[_Decision]:
+    def _find_earlier(self, decision: _Decision, waiting: Iterable[_Decision], soon: int) -> list[_Decision]:
         """Return as few decisions as are needed, stored soon after another, after which that comes out the same."""
-        soon = takewhile(lambda each: each.at <= decision.at + SOON, waiting)
-        # What had not come yet was not decided.
-        near = [
-            each for each in soon if each.created <= decision.at and each.pools & self._pools[decision.node]
-        ]
+        near, devices = list[_Decision](), set[tuple[str, str, str]]()
+        for each in takewhile(lambda each: each.at <= decision.at + soon, waiting):
+            # What had not come yet was not decided, nor what got a device that another one got between.
+            is_near = each.created <= decision.at and not each.whole & devices
+            if is_near and each.pools & self._pools[decision.node]:
+                near.append(each)
+            devices |= each.whole
         made = list[_Decision]()
         with self._timeline.state.ledger.trial():
             while not self._is_same(decision):
@@ -187,47 +183,59 @@ class _Check:
                 made = fewer if self._is_same(decision) else made
         return made
 
-    def _explain(self, decision: _Decision, waiting: deque[_Decision]) -> Difference:
-        """Return how a decision differs, and of which sort that is."""
-        found = self._decide(decision)
-        if found is None:
-            sort = UNDECIDED
-        elif self._is_same_with_ended(decision, waiting):
-            sort = RELEASED
-        elif self._is_same_before_change(decision, waiting):
-            sort = CHANGED
-        else:
-            sort = OTHER
+    def _explain(self, decision: _Decision, waiting: deque[_Decision]) -> Iterator[Difference]:
+        """Yield how a decision differs and of which sort that is, unless it is the same in another order.
+
+        What is nearest in time explains it.
+        """
+        found, sort = self._decide(decision), ""
+        for soon in _SPANS if found is not None else ():
+            if earlier := self._find_earlier(decision, waiting, soon):
+                for each in earlier:
+                    self._apply(each)
+                    waiting.remove(each)
+                    self._counts[REORDERED] += 1
+                return
+            if self._is_same_with_ended(decision, waiting, soon):
+                sort = RELEASED
+            elif self._is_same_before_change(decision, waiting, soon):
+                sort = CHANGED
+            if sort:
+                break
         names = [each.body["metadata"] for each in decision.seen]
-        return Difference(
+        yield Difference(
             ", ".join(f"{each['namespace']}/{each['name']}" for each in names),
             decision.node,
-            sort,
+            sort or (UNDECIDED if found is None else OTHER),
             _names(_devices(decision.results)),
             _names(found or ()),
         )
 
-    def _is_same_with_ended(self, decision: _Decision, waiting: deque[_Decision]) -> bool:
+    def _is_same_with_ended(self, decision: _Decision, waiting: Iterable[_Decision], soon: int) -> bool:
         """Return whether a decision is the same if the last things that ended just before still count."""
         pools = self._pools[decision.node]
-        ended = [each for each in reversed(self._ended) if _pools([each.result]) & pools]
+        ended = [
+            each
+            for each in reversed(self._ended)
+            if each.at >= decision.at - soon and _pools([each.result]) & pools
+        ]
         with self._timeline.state.ledger.trial():
             for each in [None, *ended]:
                 if each is not None:
                     self._timeline.state.ledger.assume("", each.name, each.result)
-                if self._is_same(decision) or self._find_earlier(decision, waiting):
+                if self._is_same(decision) or self._find_earlier(decision, waiting, soon):
                     return True
         return False
 
-    def _is_same_before_change(self, decision: _Decision, waiting: deque[_Decision]) -> bool:
+    def _is_same_before_change(self, decision: _Decision, waiting: Iterable[_Decision], soon: int) -> bool:
         """Return whether a decision is the same in the cluster as it was before changes just before."""
-        now, soon = self._timeline, Span(max(decision.at - SOON, self._span.since), decision.at + 1)
+        now, span = self._timeline, Span(max(decision.at - soon, self._span.since), decision.at + 1)
         times = {
             at
-            for row in self._history.read_states(soon, "ResourceSlice", "DeviceClass", "DeviceTaintRule")
+            for row in self._history.read_states(span, "ResourceSlice", "DeviceClass", "DeviceTaintRule")
             if row.kind != "ResourceSlice" or pool_of(row.body) in self._pools[decision.node]
             for at in (row.since, row.until)
-            if soon.since < at < soon.until
+            if span.since < at < span.until
         }
         try:
             for at in sorted(times, reverse=True):
@@ -235,7 +243,7 @@ class _Check:
                 self._timeline.advance(at - 1)
                 for name, result in self._held.items():
                     self._timeline.state.ledger.assume("", name, result)
-                if self._is_same_with_ended(decision, waiting):
+                if self._is_same_with_ended(decision, waiting, soon):
                     return True
         finally:
             self._timeline = now
@@ -262,6 +270,14 @@ def _read_decisions(reader: Reader, span: Span) -> Iterator[_Decision]:
                 round((seconds_of(seen.body["metadata"].get("creationTimestamp")) or 0) * MICRO),
                 max(each.started or 0 for each in found),
                 _pools(results),
+                frozenset(
+                    [
+                        (each.driver, each.pool, each.device)
+                        for result in results
+                        for each in result.devices.results
+                        if not each.share_id and not each.admin_access
+                    ]
+                ),
             )
 
 
