@@ -9,7 +9,11 @@ import yaml
 from click.testing import CliRunner
 
 from dra_operator.cli.kubectl.commands import app
+from dra_operator.history.jobs import read_jobs
+from dra_operator.history.reader import Reader, Span
+from dra_operator.history.replay import Replay
 from dra_operator.history.schema import MICRO, open_store
+from dra_operator.history.timeline import ChangedHistory, Changes
 from dra_operator.history.writer import Change, Writer
 from factories import allocation, claim, device_class, pod, resource_slice, result
 from replayfuzz.__main__ import check
@@ -49,8 +53,8 @@ def card(name):
 
 def _change(at, body):
     metadata = body["metadata"]
-    key = body["kind"], metadata["namespace"], metadata["name"]
-    return Change(at * MICRO, key, metadata["uid"], str(hash(str(body))), body)
+    key = body["kind"], metadata.get("namespace", ""), metadata["name"]
+    return Change(at * MICRO, key, metadata.get("uid", "1"), str(hash(str(body))), body)
 
 
 def job(number, at, started):
@@ -123,3 +127,61 @@ def test_a_file_of_something_else_is_refused(history, tmp_path):
     )
     assert found.exit_code == 2
     assert "choose from Node, ResourceSlice" in found.output
+
+
+def test_what_ran_before_keeps_its_devices_if_they_are_there(tmp_path):
+    """Pod and claim that have the second cards when the span begins keep them; without these they get the first one."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    writer = Writer(open_store(url, create=True))
+    names = {"namespace": "team-a", "creationTimestamp": "1970-01-01T00:00:01Z"}
+    asked, alone = (claim(name, uid=name, **names) for name in ("asked", "alone"))
+    user = pod("user", {"name": "gpu", "resourceClaimName": "asked"}, uid="user", **names)
+    cards = [{"name": f"gpu-{number}"} for number in range(3)]
+    there = [node("node-1"), device_class(), resource_slice("slice-1", cards)]
+    bodies = [
+        *there,
+        {**user, "spec": {**user["spec"], "nodeName": "node-1"}},
+        {**asked, "status": {"allocation": allocation(result("gpu-1"))}},
+        {**alone, "status": {"allocation": allocation(result("gpu-2"))}},
+    ]
+    writer.commit([_change(1, body) for body in bodies], MICRO)
+    keys = (
+        ("Pod", "team-a", "user"),
+        ("ResourceClaim", "team-a", "asked"),
+        ("ResourceClaim", "team-a", "alone"),
+    )
+    writer.commit([Change(30 * MICRO, key) for key in keys], 60 * MICRO)
+
+    def replay(*added):
+        history = ChangedHistory(Reader(open_store(url)), Changes(added))
+        span = Span(5 * MICRO, 60 * MICRO)
+        return {
+            run.job.name: (run.started, run.ended, run.node, run.allocations[0].devices.results[0].device)
+            for run in Replay(history, span, read_jobs(history, span).items).run()
+        }
+
+    assert replay() == {
+        "user": (5 * MICRO, 30 * MICRO, "node-1", "gpu-1"),
+        "alone": (5 * MICRO, 30 * MICRO, "", "gpu-2"),
+    }
+    # What is gone is asked for anew.
+    assert replay(resource_slice("slice-1", cards[:2]))["alone"] == (5 * MICRO, 30 * MICRO, "node-1", "gpu-0")
+
+
+def test_a_claim_that_no_pod_uses_is_a_job(tmp_path):
+    """It has devices from when it comes, for as long as it had them by the record."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    writer = Writer(open_store(url, create=True))
+    there = [node("node-1"), device_class(), card("node-1")]
+    writer.commit([_change(0, body) for body in there], 0)
+    asked = claim("alone", namespace="team-a", uid="alone", creationTimestamp="1970-01-01T00:00:03Z")
+    had = {**asked, "status": {"allocation": allocation(result())}}
+    gone = Change(24 * MICRO, ("ResourceClaim", "team-a", "alone"))
+    writer.commit([_change(3, asked), _change(4, had), gone], 60 * MICRO)
+
+    history = ChangedHistory(Reader(open_store(url)), Changes())
+    (job,) = read_jobs(history, history.span).items
+    (run,) = Replay(history, history.span, [job]).run()
+
+    assert job.shape.requirements is None
+    assert (run.started, run.ended, run.node) == (3 * MICRO, 23 * MICRO, "node-1")
