@@ -64,7 +64,7 @@ def find_past_headroom(history: History, span: Span, template: Template, every: 
 
     Raises QuestionError for a template of which copies share something, and StoreError.
     """
-    if template.named or template.extended is not None:
+    if template.named or template.asks:
         raise QuestionError(
             f"{template.subject}: names claims or extended resources: over time, ask about a template or a class"
         )
