@@ -102,7 +102,7 @@ class _Room:
                 break
             timeline.advance(at)
             while event is not None and event[0] <= at:
-                self._take(timeline, event[1], begins=event[2])
+                self._follow(timeline, event[1], begins=event[2])
                 event = next(events, None)
             is_hour = bool(hours) and hours[0] == at
             waiting += [hours.popleft()] if is_hour else []
@@ -116,7 +116,7 @@ class _Room:
                     waiting.clear()
         return found
 
-    def _take(self, timeline: Timeline, row: StateRow, *, begins: bool) -> None:
+    def _follow(self, timeline: Timeline, row: StateRow, *, begins: bool) -> None:
         """Take in what a claim has from now on, or a pod, or that it has it no more."""
         status = row.body.get("status") or {}
         if row.kind == "ResourceClaim" and begins and status.get("allocation"):
