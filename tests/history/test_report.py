@@ -165,6 +165,16 @@ async def test_span_outside_of_the_record_is_refused(tmp_path, command):
     assert "the record is from 2027-01-15T" in found.output
 
 
+async def test_hint_asks_the_record(tmp_path):
+    """Where a record is asked what waits, the command that is proposed asks the record, too."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    recording = await play(url, 7)
+    at = time_text(recording.recorder.covered)
+    found = CliRunner().invoke(app, ["waiting", "-A", "--history", url, "--at", at])
+
+    assert re.search(rf"kubectl dra explain pod/\S+ -n team-\w --history {url} --at {at}\n", found.output)
+
+
 def exported(folder, url, *options, since="2027-01-01T00:00:00Z"):
     """Return the rows that an export writes, all tables and days."""
     command = ["record", "export", "--history", url, "--since", since, "--parquet"]

@@ -28,8 +28,10 @@ def app(question: Question) -> Answer:
     report = find_waiting(question.cluster, question.namespace)
     asides = partial_lines(report)
     if report.items:
-        first = report.items[0]
-        asides.append(f"the oldest: kubectl dra explain {_name(first)} -n {first.namespace}")
+        first, options = report.items[0], question.options
+        asked = (("snapshot", options.snapshot), ("history", options.history), ("at", options.at))
+        of_what = "".join([f" --{name} {value}" for name, value in asked if value])
+        asides.append(f"the oldest: kubectl dra explain {_name(first)} -n {first.namespace}{of_what}")
     else:
         where = f' in namespace "{question.namespace}": -A lists those of all' if question.namespace else ""
         asides.append(f"nothing waits for devices{where}")
