@@ -237,11 +237,23 @@ def test_undecided_is_what_ends_in_an_error(check, url):
         app, ["replay", "--history", url, "--since", "1970-01-01T00:00:00Z", "--check"]
     )
     assert found.exit_code == 1
-    assert "0 of 1 decisions get the same devices again" in found.stdout
+    assert "0 of 1 decision got the same devices again" in found.stdout
 
 
 def test_next_to_a_gap_nothing_is_decided_again(check):
     """What is stored within a minute of a gap is left out, and counted."""
     report = check(job("a", 40, 50, "gpu-2"), job("b", 95, 100, "gpu-0"), gap=(20, 30))
 
-    assert (report.decisions, report.same, report.counts) == (2, 1, {IN_GAP: 1})
+    assert (report.decisions, report.same, report.counts) == (1, 1, {IN_GAP: 1})
+
+
+def test_where_all_is_next_to_a_gap_nothing_could_be_checked(check, url):
+    """The first line does not count the same of none, and the note tells one decision as one."""
+    report = check(job("a", 40, 50, "gpu-2"), gap=(20, 30))
+
+    assert (report.decisions, report.same) == (0, 0)
+    found = CliRunner().invoke(
+        app, ["replay", "--history", url, "--since", "1970-01-01T00:00:00Z", "--check"]
+    )
+    assert found.stdout.splitlines()[0] == "no decision could be checked"
+    assert f"note: 1 decision {IN_GAP}" in found.stderr

@@ -152,7 +152,9 @@ def test_a_table_that_is_wrong_is_refused(ask, lines, why):
     ("arguments", "why"),
     [
         ((), "--history, or a table of jobs with --from"),
-        (("--from", "x", "--history", "y"), "--history, or a table of jobs with --from"),
+        (("--from", "x", "--history", "y"), "not both"),
+        (("--from", "x", "-f", "y", "--since", "1d"), "--since and --until are of a record"),
+        (("--from", "x", "-f", "y", "--until", "1d"), "--since and --until are of a record"),
         (("--from", "x"), "name both"),
         (("--history", "x", "-f", "y"), "name both"),
         (("--from", "x", "-f", "y", "--check"), "leave out --with, --without and --from"),

@@ -1,6 +1,7 @@
 """Card-hours and waits: what a report says is what lists of the API server come to, state by state, exactly."""
 
 import re
+import time
 from collections import Counter, defaultdict
 from fractions import Fraction
 from itertools import pairwise
@@ -14,8 +15,10 @@ from dra_operator.history.holdings import read_holdings
 from dra_operator.history.reader import Moment, Reader, Span, build_state, time_text
 from dra_operator.history.report import OTHERS, Grouping, ReportQuery, make_report
 from dra_operator.history.schema import MICRO, open_store
+from dra_operator.history.writer import Change, Writer
 from dra_operator.questions.claims import Use
 from dra_operator.questions.device_table import DeviceState, DeviceTable
+from factories import claim
 
 from .histories import play
 from .test_recorder import CASES
@@ -173,6 +176,28 @@ async def test_hint_asks_the_record(tmp_path):
     found = CliRunner().invoke(app, ["waiting", "-A", "--history", url, "--at", at])
 
     assert re.search(rf"kubectl dra explain pod/\S+ -n team-\w --history {url} --at {at}\n", found.output)
+
+
+def test_hint_of_a_claim_asks_the_record_as_of_the_same_time(tmp_path):
+    """What `claims` proposes names the record, and the time itself where it was asked of two minutes ago."""
+    url, now = f"sqlite:///{tmp_path}/history.db", round(time.time() * MICRO)
+    key = ("ResourceClaim", "team-a", "job")
+    body = claim("job", namespace="team-a", uid="1")
+    writer, begin = Writer(open_store(url, create=True)), now - 600 * MICRO
+    writer.commit([Change(begin, key, "1", "1", body)], begin)
+    writer.commit([], now)
+    found = CliRunner().invoke(app, ["claims", "-A", "--history", url, "--at", "2m"])
+
+    at = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+    assert re.search(rf"kubectl dra explain claim/job -n team-a --history {url} --at {at}\n", found.output)
+
+
+def test_label_without_a_key_is_refused(tmp_path):
+    """What is grouped by a label names it."""
+    found = CliRunner().invoke(app, ["report", "--history", str(tmp_path / "x"), "--by", "label="])
+
+    assert found.exit_code == 2
+    assert "choose from namespace, class, node, owner and label=KEY" in found.output
 
 
 def exported(folder, url, *options, since="2027-01-01T00:00:00Z"):

@@ -124,6 +124,7 @@ def test_hours_are_told_by_a_character_each(history):
     assert found.exit_code == 0
     assert found.stdout.splitlines()[0] == 'room for one more of DeviceClass "gpu" at once in 1 of 5 hours'
     assert found.stdout.splitlines()[2] == "1970-01-01  .21?x"
+    assert "9: nine or more; x: no room to the end of the record; ?: not recorded" in found.stdout
 
 
 def test_hours_are_in_documents_and_a_page(history, tmp_path):
@@ -143,6 +144,8 @@ def test_hours_are_in_documents_and_a_page(history, tmp_path):
     text = page.read_text()
     assert text.count("<rect") == 5
     assert "1970-01-01T01:00:00Z: 1.5 hours" in text
+    assert "</i>no room to the end</span>" in text
+    assert "</i>not recorded</span>" in text
     assert "http" not in text
     assert "<script" not in text
 

@@ -293,7 +293,9 @@ def last_of(store):
     [
         ("typo.db", "typo.db: there is no such file"),
         ("postgresql://me:secret@127.0.0.1:port/db", "the store cannot be opened"),
-        ("oracle://me:secret@db/x", "the store cannot be opened"),
+        ("oracle://me:secret@db/x", "a file of SQLite, or postgresql://"),
+        ("mysql://x/y", "a file of SQLite, or postgresql://"),
+        ("/", "is a directory"),
     ],
 )
 def test_wrong_store_is_a_sentence_without_a_password(tmp_path, monkeypatch, url, said):
@@ -305,6 +307,24 @@ def test_wrong_store_is_a_sentence_without_a_password(tmp_path, monkeypatch, url
     assert said in result.output
     assert "secret" not in result.output
     assert not list(tmp_path.iterdir())
+
+
+def test_postgresql_without_its_driver_says_what_to_install(monkeypatch):
+    """Whoever has no psycopg reads the command that installs it."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    result = CliRunner().invoke(app, ["report", "--history", "postgresql://me:secret@db/x"])
+
+    assert result.exit_code == 2
+    assert "pip install 'dra-operator[history,postgres]'" in result.output
+    assert "secret" not in result.output
+
+
+def test_port_that_is_none_is_a_usage_error():
+    """Ports end at 65535."""
+    result = CliRunner().invoke(app, ["record", "--to", "x.db", "--metrics-port", "99999"])
+
+    assert result.exit_code == 2
+    assert "0<=x<=65535" in result.output
 
 
 def test_api_server_that_is_away_is_a_sentence(tmp_path):

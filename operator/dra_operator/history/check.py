@@ -28,8 +28,8 @@ RELEASED: Final = "Released"
 CHANGED: Final = "Changed"
 UNDECIDED: Final = "Undecided"
 OTHER: Final = "Other"
-IN_GAP: Final = "decisions next to a gap are left out"
-REORDERED: Final = "decisions were stored in another order than made"
+IN_GAP: Final = "next to a gap, left out"
+REORDERED: Final = "stored in another order than made"
 _Devices = tuple[tuple[object, ...], ...]
 
 
@@ -46,7 +46,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """How many decisions there were, and how many came out the `same`; `counts` are of others, by line."""
+    """How many decisions were checked, and how many came out the `same`; `counts` are of others, by line."""
 
     decisions: int
     same: int
@@ -115,8 +115,8 @@ class _Check:
             elif not self._is_same(decision):
                 differences += self._explain(decision, waiting)
             self._apply(decision)
-        same = total - len(differences) - self._counts[IN_GAP]
-        return CheckReport(total, same, tuple(differences), dict(self._counts))
+        total -= self._counts[IN_GAP]
+        return CheckReport(total, total - len(differences), tuple(differences), dict(self._counts))
 
     def _advance(self, at: int) -> None:
         """Take in what ended and changed up to a time."""

@@ -1,7 +1,7 @@
 """Page: a report as one page for a browser, with plots as SVG, without scripts, that asks nothing from anywhere."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from html import escape
@@ -37,6 +37,8 @@ td:first-child, th:first-child { text-align: left; white-space: normal; overflow
 """
 """Colours are those of the states; light or dark is what the reader has chosen."""
 _ROOMS: Final = {ROOM: "wait", NONE: "tainted", UNKNOWN: "unknown"}
+_ROOM_NAMES: Final = {"tainted": "no room to the end", "unknown": "not recorded"}
+"""What colours of states stand for where it is about room."""
 _USES: Final = ("busy", "idle")
 _SUMS: Final = ("held", "idle", "unpublished", "cost", "waited")
 _OF_WAITS: Final = ("waits", "median", "p90")
@@ -79,7 +81,7 @@ def render_room(answer: PastHeadroom) -> str:
     step, shapes = _WIDTH / len(answer.hours), list[str]()
     for number, hour in enumerate(answer.hours):
         wait = (hour.wait or 0) / 3600
-        told = f"{wait:.1f} hours" if hour.room == ROOM else hour.room
+        told = f"{wait:.1f} hours" if hour.room == ROOM else _ROOM_NAMES[_ROOMS[hour.room]]
         height = _HEIGHT * (wait / most if hour.room == ROOM else 1)
         place = f'x="{step * number:.1f}" y="{_HEIGHT - height:.1f}" width="{step:.1f}" height="{height:.1f}"'
         shapes.append(
@@ -92,12 +94,13 @@ def render_room(answer: PastHeadroom) -> str:
     plot = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT + 22}" role="img">{"".join(shapes)}</svg>'
     subject, hours = escape(answer.subject), len(answer.hours)
     counts = (
-        f"at once in {answer.at_once:,} of {hours:,} hours, not to the end in {answer.count(NONE):,} (tainted), "
-        f"not recorded in {answer.count(UNKNOWN):,} (unknown)"
+        f"at once in {answer.at_once:,} of {hours:,} hours, not to the end in {answer.count(NONE):,}, "
+        f"not recorded in {answer.count(UNKNOWN):,}"
     )
     title = f"Room for one more of {subject}"
     head = f"<h1>{title}</h1><p>{answer.since} to {answer.until}: {counts}</p>"
-    return _page(title, [head, "<h2>Hours until there was room</h2>", _figure(plot, _ROOMS.values())])
+    figure = _figure(plot, _ROOMS.values(), _ROOM_NAMES)
+    return _page(title, [head, "<h2>Hours until there was room</h2>", figure])
 
 
 def _join_periods(rows: Iterable[ReportRow]) -> list[ReportRow]:
@@ -129,8 +132,11 @@ def _tiles(report: HistoryReport, rows: Sequence[ReportRow]) -> Iterable[str]:
     return [f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for name, value in tiles.items()]
 
 
-def _figure(plot: str, keys: Iterable[str]) -> str:
-    shown = "".join(f'<span class="key"><i style="background: var(--{key})"></i>{key}</span>' for key in keys)
+def _figure(plot: str, keys: Iterable[str], names: Mapping[str, str] | None = None) -> str:
+    shown = "".join(
+        f'<span class="key"><i style="background: var(--{key})"></i>{(names or {}).get(key, key)}</span>'
+        for key in keys
+    )
     return f"<figure>{plot}<figcaption>{shown}</figcaption></figure>"
 
 

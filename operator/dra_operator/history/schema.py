@@ -123,6 +123,10 @@ def open_store(url: str, *, create: bool = False) -> Engine:
         shown = str(made) if "://" in url else url  # without the password
         how = f"`kubectl dra record --to {shown}` makes one"
         is_file = made.get_backend_name() == "sqlite"
+        if not is_file and made.get_backend_name() != "postgresql":
+            raise StoreError(f"{shown}: a record is a file of SQLite, or postgresql://user@host/database")
+        if is_file and made.database and Path(made.database).is_dir():
+            raise StoreError(f"{shown}: is a directory: name a file in it")
         if is_file and not create and not Path(made.database or "").is_file():
             raise StoreError(f"{shown}: there is no such file: {how}")
         # A connection a transaction: none stays open that nobody closes. In SQLite it waits for others, in seconds.
@@ -138,7 +142,11 @@ def open_store(url: str, *, create: bool = False) -> Engine:
             found = connection.scalar(select(META.c.value).where(META.c.key == "schema"))
             if found is None and create:
                 connection.execute(insert(META).values(key="schema", value=str(SCHEMA)))
-    except (SQLAlchemyError, ImportError, ValueError) as error:
+    except ImportError as error:
+        raise StoreError(
+            f"PostgreSQL needs psycopg: pip install 'dra-operator[history,postgres]' ({error})"
+        ) from error
+    except (SQLAlchemyError, ValueError) as error:
         raise StoreError(f"{url.partition('://')[0]}: the store cannot be opened: {_words(error)}") from error
     if found is not None and int(found) != SCHEMA:
         raise StoreError(

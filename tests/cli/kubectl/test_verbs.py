@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from answer_schema import schema_text
 from cluster import allocation, claim, pod, resource_slice
@@ -126,6 +127,28 @@ async def test_wrong_usage_ends_with_2(cluster, dra, line, words):
 
     assert result.exit_code == 2
     assert words in " ".join(result.stderr.split())
+
+
+def with_required_options(command, *names):
+    """Yield the words of each command below one that has a required option."""
+    if any(isinstance(param, click.Option) and param.required for param in command.params):
+        yield names
+    if isinstance(command, click.Group):
+        ctx = click.Context(command)
+        for name in command.list_commands(ctx):
+            yield from with_required_options(command.get_command(ctx, name), *names, name)
+
+
+def test_what_is_required_and_not_given_is_told():
+    """Each verb that has a required option says which one is missing, and ends with 2."""
+    found = [*with_required_options(app)]
+
+    assert {("report",), ("record", "export")} <= {*found}
+    for words in found:
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 2, words
+        assert "Missing option" in result.output
+        assert "defect" not in result.output
 
 
 def policy(tmp_path, **entry):

@@ -150,8 +150,8 @@ NAMESPACE_OF_CLAIMS: Final = (
 
 
 def option(*names: str, **settings: Any) -> click.Option:
-    """Return an option; one without a type or a default is a text, empty if it is not given."""
-    if not settings.keys() & {"type", "default", "is_flag", "multiple"}:
+    """Return an option; one without a type or a default is a text, empty if it is neither given nor `required`."""
+    if not settings.keys() & {"type", "default", "is_flag", "multiple", "required"}:
         settings["default"] = ""
     return click.Option(list(names), **settings)
 
@@ -183,7 +183,7 @@ def record_options(*, required: bool = True) -> list[click.Parameter]:
     since = "From when on: a time, or how long ago."
     history = "The record that is asked."
     return [
-        option("--history", "url", metavar="URL", required=required, default=None, help=history),
+        option("--history", "url", metavar="URL", required=required, help=history),
         option("--since", metavar="TIME", default="30d", show_default=True, help=since),
         option("--until", metavar="TIME", help="Up to when; the end of the record if left out."),
     ]

@@ -258,6 +258,18 @@ def not_free(question: "Question") -> str:
     return "nodes and taint rules that cannot be read may keep devices from claims"
 
 
+def source_flags(question: "Question") -> str:
+    """Return the options that ask the same snapshot or record again, of the same time also where that was relative."""
+    options, at = question.options, question.options.at
+    if at:
+        from dra_operator.history.reader import parse_duration, time_text
+        from dra_operator.history.schema import MICRO
+
+        at = at if parse_duration(at) is None else time_text(round(question.cluster.now * MICRO))
+    asked = (("snapshot", options.snapshot), ("history", options.history), ("at", at))
+    return "".join([f" --{name} {value}" for name, value in asked if value])
+
+
 def age_at(timestamp: str | None, now: float) -> str:
     """Return how long before a time, in seconds since 1970, an RFC 3339 timestamp was, as kubectl writes ages."""
     return age(timestamp, datetime.fromtimestamp(now, UTC))

@@ -7,7 +7,7 @@ import click
 
 from dra_operator.cli.kubectl.answering import Answer, Demand, Question, verb
 from dra_operator.cli.kubectl.options import complete_names, option
-from dra_operator.cli.kubectl.subjects import age_at, hint_at, labels_test
+from dra_operator.cli.kubectl.subjects import age_at, hint_at, labels_test, source_flags
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, count, listing, names_cell
 
 if TYPE_CHECKING:
@@ -111,4 +111,6 @@ def _asides(question: Question, items: "tuple[ClaimItem, ...]", states: tuple[st
         return []
     item = silent[0]
     flag = "" if question.namespace and not question.options.namespace else f" -n {item.namespace}"
-    return [f"to see why {item.name} waits: kubectl dra explain claim/{item.name}{flag}"]
+    return [
+        f"to see why {item.name} waits: kubectl dra explain claim/{item.name}{flag}{source_flags(question)}"
+    ]

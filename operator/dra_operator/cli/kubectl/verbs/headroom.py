@@ -115,7 +115,10 @@ def _plot(report: "PastHeadroom") -> Iterator[str]:
             number = min(ceil((each.wait or 0) / 3600), 9)
             marks[int(each.at[11:13])] = _MARKS.get(each.room) or (str(number) if number else ".")
         yield f"{day}  {''.join(marks)}".rstrip()
-    yield ". at once; 1 to 9: within so many hours, 9 or more; x not to the end; ? not recorded"
+    yield (
+        ". at once; 1-8: room within so many hours; 9: nine or more; x: no room to the end of the record; "
+        "?: not recorded"
+    )
 
 
 def _number(report: "HeadroomAnswer") -> str:

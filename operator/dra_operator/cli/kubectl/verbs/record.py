@@ -8,6 +8,7 @@ from dra_operator.cli.kubectl.answering import refusing, say
 from dra_operator.cli.kubectl.options import connection, option, record_options
 from dra_operator.cli.kubectl.requests import ReadingError
 from dra_operator.cli.kubectl.source import open_record, read_record_span, read_span
+from dra_operator.cli.kubectl.tables import count
 
 if TYPE_CHECKING:
     from dra_operator.cluster.credentials import Access
@@ -29,7 +30,12 @@ _KEEP: Final = "90d"
             show_default=True,
             help="How long what ended is kept; 0s: always.",
         ),
-        option("--metrics-port", type=int, default=0, help="Serve metrics for Prometheus on this port."),
+        option(
+            "--metrics-port",
+            type=click.IntRange(0, 65535),
+            default=0,
+            help="Serve metrics for Prometheus on this port.",
+        ),
         *connection()[:2],
     ],
 )
@@ -73,7 +79,7 @@ def app(ctx: click.Context, *, url: str, keep: str, metrics_port: int, kubeconfi
     "export",
     params=[
         *record_options()[:2],
-        option("--parquet", "folder", metavar="DIR", required=True, default=None, help="Where to."),
+        option("--parquet", "folder", metavar="DIR", required=True, help="Where to."),
         option("-n", "--namespace", metavar="NAME", help="Only this namespace by name; sums of all others."),
     ],
 )
@@ -96,7 +102,7 @@ def export_(*, url: str, since: str, folder: str, namespace: str) -> None:
             days = export(reader, span, Path(folder), namespace)
         except OSError as error:
             raise ReadingError(str(error)) from error
-    say([f"{folder}: {days} days"])
+    say([f"{folder}: {count(days, 'day')}"])
 
 
 async def _record(access: "Access", writer: "Writer", keep_seconds: float, metrics_port: int) -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from dra_operator.cli.kubectl.answering import NO, YES, Answer, cut_lines, refusing, say, show
 from dra_operator.cli.kubectl.options import JSON, YAML, Options, option, record_options, use_colours
 from dra_operator.cli.kubectl.requests import ReadingError
 from dra_operator.cli.kubectl.source import INSTALL, read_record_span
 from dra_operator.cli.kubectl.subjects import parse_subject
-from dra_operator.cli.kubectl.tables import Column, listing, terminal_style
+from dra_operator.cli.kubectl.tables import Column, count, listing, terminal_style
 from dra_operator.questions.answers import QuestionError
 
 if TYPE_CHECKING:
@@ -105,7 +106,10 @@ def app(
         if check and (added or removed or table):
             raise click.UsageError("--check decides what was decided: leave out --with, --without and --from")
         if bool(url) is bool(table):
-            raise click.UsageError("name a record with --history, or a table of jobs with --from")
+            raise click.UsageError("name a record with --history, or a table of jobs with --from, not both")
+        source_of = click.get_current_context().get_parameter_source
+        if table and ParameterSource.COMMANDLINE in (source_of("since"), source_of("until")):
+            raise click.UsageError("--since and --until are of a record: leave them out with --from")
         if bool(table) is not bool(files):
             raise click.UsageError("--from is for jobs, and -f for the cluster that they come to: name both")
         if url:
@@ -237,9 +241,10 @@ def _show_check(reader: "Reader", span: "Span", options: Options) -> None:
         Column("RECORDED", lambda row: ", ".join(row.recorded), is_cut=True),
         Column("DECIDED", lambda row: ", ".join(row.decided), is_cut=True),
     ]
-    lines = [f"{report.same:,} of {report.decisions:,} decisions get the same devices again"]
+    checked = f"{report.same:,} of {count(report.decisions, 'decision')} got the same devices again"
+    lines = [checked if report.decisions else "no decision could be checked"]
     if report.differences:
         lines += ["", *listing(columns, report.differences, style)]
     show(Answer("CheckReport", report, lines), options)
-    say(f"note: {number:,} {line}" for line, number in sorted(report.counts.items()))
+    say(f"note: {count(number, 'decision')} {line}" for line, number in sorted(report.counts.items()))
     raise SystemExit(NO if report.differences else YES)

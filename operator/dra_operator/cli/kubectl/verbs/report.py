@@ -24,7 +24,7 @@ _MOST_REASONS: Final = 3
 
 
 def _read_grouping(ctx: click.Context, param: click.Parameter, value: str) -> str:  # noqa: ARG001 - click's
-    if value in _GROUPINGS or value.startswith("label="):
+    if value in _GROUPINGS or (value.startswith("label=") and value != "label="):
         return value
     raise click.BadParameter(f"{value!r}: choose from {', '.join(_GROUPINGS)} and label=KEY")
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, partial_lines, verb
-from dra_operator.cli.kubectl.subjects import age_at, kubectl_name
+from dra_operator.cli.kubectl.subjects import age_at, kubectl_name, source_flags
 from dra_operator.cli.kubectl.tables import Column, listing, names_cell
 from dra_operator.questions.answers import DECISION
 
@@ -28,10 +28,8 @@ def app(question: Question) -> Answer:
     report = find_waiting(question.cluster, question.namespace)
     asides = partial_lines(report)
     if report.items:
-        first, options = report.items[0], question.options
-        asked = (("snapshot", options.snapshot), ("history", options.history), ("at", options.at))
-        of_what = "".join([f" --{name} {value}" for name, value in asked if value])
-        asides.append(f"the oldest: kubectl dra explain {_name(first)} -n {first.namespace}{of_what}")
+        first, flags = report.items[0], source_flags(question)
+        asides.append(f"the oldest: kubectl dra explain {_name(first)} -n {first.namespace}{flags}")
     else:
         where = f' in namespace "{question.namespace}": -A lists those of all' if question.namespace else ""
         asides.append(f"nothing waits for devices{where}")
