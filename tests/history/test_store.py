@@ -291,11 +291,11 @@ def last_of(store):
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("typo.db", "typo.db: there is no such file"),
+        ("typo.db", "error: typo.db: there is no such file"),
         ("postgresql://me:secret@127.0.0.1:port/db", "the store cannot be opened"),
         ("oracle://me:secret@db/x", "a file of SQLite, or postgresql://"),
-        ("mysql://x/y", "a file of SQLite, or postgresql://"),
-        ("/", "is a directory"),
+        ("mysql://x/y", "error: mysql://x/y: a record is a file of SQLite, or postgresql://"),
+        ("/", "error: /: is a directory"),
     ],
 )
 def test_wrong_store_is_a_sentence_without_a_password(tmp_path, monkeypatch, url, said):

@@ -147,6 +147,8 @@ def open_store(url: str, *, create: bool = False) -> Engine:
             f"PostgreSQL needs psycopg: pip install 'dra-operator[history,postgres]' ({error})"
         ) from error
     except (SQLAlchemyError, ValueError) as error:
+        if isinstance(error, StoreError):
+            raise
         raise StoreError(f"{url.partition('://')[0]}: the store cannot be opened: {_words(error)}") from error
     if found is not None and int(found) != SCHEMA:
         raise StoreError(
