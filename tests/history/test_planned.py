@@ -148,6 +148,15 @@ def test_a_table_that_is_wrong_is_refused(ask, lines, why):
     assert why in found.stderr
 
 
+def test_leaving_out_what_is_not_there_is_refused():
+    """With a name that is alike, as a typing error would read as no difference."""
+    example = ROOT / "examples" / "replay"
+    found = run("--from", example / "jobs.csv", "-f", example / "cluster.yaml", "--without", "node/node-l")
+
+    assert found.exit_code == 2
+    assert '--without: there was no Node "node-l"; did you mean "node-1"?' in found.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

@@ -13,9 +13,10 @@ from pyarrow import parquet
 from dra_operator.cli.kubectl.commands import app
 from dra_operator.history.holdings import read_holdings
 from dra_operator.history.reader import Moment, Reader, Span, build_state, time_text
-from dra_operator.history.report import OTHERS, Grouping, ReportQuery, make_report
+from dra_operator.history.report import OTHERS, Grouping, ReportQuery, make_report, read_prices
 from dra_operator.history.schema import MICRO, open_store
 from dra_operator.history.writer import Change, Writer
+from dra_operator.questions.answers import QuestionError
 from dra_operator.questions.claims import Use
 from dra_operator.questions.device_table import DeviceState, DeviceTable
 from factories import claim
@@ -121,6 +122,28 @@ async def test_rows_come_to_the_same_by_any_grouping(tmp_path, by):
         assert sum(getattr(each, name) for each in other.periods) == getattr(period, name)
     states = (period.used, period.shared, period.free, period.tainted, period.blocked, period.unknown)
     assert sum(states) == period.published
+
+
+async def test_class_without_a_price_is_named(tmp_path):
+    """A misspelt class in a price list is not a cost of nothing."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    await play(url, 7)
+    reader = Reader(open_store(url))
+    (tmp_path / "prices.yaml").write_text("gpus: 2\n")
+    report = make_report(reader, ReportQuery(reader.span, prices=read_prices(str(tmp_path / "prices.yaml"))))
+
+    assert sum(row.held for row in report.rows)
+    assert "class gpu has no price" in report.note
+
+
+@pytest.mark.parametrize("text", ["gpu: cheap", "gpu: -1", "gpu: [1]"])
+def test_price_that_is_no_number_is_named(tmp_path, text):
+    """With its class, and what to write."""
+    path = tmp_path / "prices.yaml"
+    path.write_text(text)
+
+    with pytest.raises(QuestionError, match="gpu: write a number"):
+        read_prices(str(path))
 
 
 @pytest.mark.parametrize("seed", range(7, 7 + CASES))

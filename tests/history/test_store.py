@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -325,6 +326,30 @@ def test_port_that_is_none_is_a_usage_error():
 
     assert result.exit_code == 2
     assert "0<=x<=65535" in result.output
+
+
+def test_tables_of_somebody_else_are_left_alone(tmp_path):
+    """A database with other tables is refused, and has no more tables afterwards."""
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table mine (x)")
+
+    with pytest.raises(StoreError, match="is no record, as it has a table mine"):
+        open_store(str(path), create=True)
+
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("select name from sqlite_master").fetchall() == [("mine",)]
+
+
+async def test_gap_of_a_restart_is_in_the_log(tmp_path, capsys):
+    """A recorder that goes on with a record warns of what it did not see."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    Writer(open_store(url, create=True)).commit([], 1)
+
+    async with recorded(url, 1) as (_, recording):
+        await recording.tick()
+
+    assert "history: gap" in capsys.readouterr().out
 
 
 def test_api_server_that_is_away_is_a_sentence(tmp_path):

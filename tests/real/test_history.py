@@ -94,7 +94,7 @@ def record(full_scene, full_control_plane, tmp_path):
     for each in processes:
         each.terminate()
         assert each.wait(240) == 0
-    full_control_plane.kubectl("delete", "--wait=false", "-f", str(access))
+    full_control_plane.kubectl("delete", "-f", str(access))
 
 
 def read(url, condition, client):

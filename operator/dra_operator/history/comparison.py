@@ -10,6 +10,7 @@ from fractions import Fraction
 from statistics import fmean
 from typing import Final
 
+from dra_operator.api.text import near_object
 from dra_operator.history.holdings import Holding, HoldingClaim, read_holdings
 from dra_operator.history.jobs import Job, Jobs, read_jobs
 from dra_operator.history.reader import Reader, Span, time_text
@@ -19,6 +20,7 @@ from dra_operator.history.schema import MICRO
 from dra_operator.history.sweep import STATES, Amount, Sweep
 from dra_operator.history.timeline import ChangedHistory, Changes, History
 from dra_operator.inventory import PoolKey
+from dra_operator.questions.answers import QuestionError
 
 RECORD: Final = "record"
 REPLAY: Final = "replay"
@@ -126,7 +128,7 @@ class _Part:
 def compare(reader: Reader, span: Span, changes: Changes, order: Order) -> ReplayReport:
     """Return what a replay of a record comes to, beside what is recorded, and one with other objects, if there are any.
 
-    Raises StoreError.
+    Raises StoreError, and QuestionError for objects that are to be left out and never were.
     """
     kept = ChangedHistory(reader, Changes())
     jobs = read_jobs(kept, span)
@@ -134,6 +136,7 @@ def compare(reader: Reader, span: Span, changes: Changes, order: Order) -> Repla
     Sweep(reader, span, record, by_amount=BY_AMOUNT).run(read_holdings(reader, span))
     parts = [record, _replay(REPLAY, kept, span, jobs, order)]
     if changes != Changes():
+        _refuse_unknown(changes, reader, span, jobs)
         changed = ChangedHistory(reader, changes)
         # Jobs of other templates are others.
         parts.append(_replay(CHANGED, changed, span, read_jobs(changed, span), order))
@@ -141,7 +144,11 @@ def compare(reader: Reader, span: Span, changes: Changes, order: Order) -> Repla
 
 
 def compare_planned(history: History, jobs: Jobs, changes: Changes, order: Order) -> ReplayReport:
-    """Return what jobs that nobody recorded come to, up to when the last of them ends, and with other objects."""
+    """Return what jobs that nobody recorded come to, up to when the last of them ends, and with other objects.
+
+    Raises QuestionError for objects that are to be left out and are not there.
+    """
+    _refuse_unknown(changes, history, history.span, jobs)
     runs = list[tuple[str, ChangedHistory, Replay]]()
     until = max(job.arrival for job in jobs.items)
     for source in (REPLAY, CHANGED) if changes != Changes() else (REPLAY,):
@@ -151,6 +158,17 @@ def compare_planned(history: History, jobs: Jobs, changes: Changes, order: Order
     span = Span(history.span.since, until + 1)
     parts = [_sum_up(source, changed, span, jobs, replay) for source, changed, replay in runs]
     return _build_report(span, jobs, parts)
+
+
+def _refuse_unknown(changes: Changes, history: History, span: Span, jobs: Jobs) -> None:
+    for kind, name in sorted(changes.removed):
+        names = {row.name for row in history.read_states(span, kind)}
+        if kind == "Namespace":
+            names |= {job.namespace for job in jobs.items}
+        if name not in names:
+            near = near_object(name, names)
+            meant = f'; did you mean "{near}"?' if near else ""
+            raise QuestionError(f'--without: there was no {kind} "{name}"{meant}')
 
 
 def _build_report(span: Span, jobs: Jobs, parts: Sequence[_Part], *notes: str) -> ReplayReport:

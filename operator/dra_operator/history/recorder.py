@@ -295,7 +295,7 @@ class Recorder:
             self._changes, self._is_whole = [*changes, *self._changes], False
             return
         self.missed += missed
-        if missed and not self._is_first:
+        if missed:
             log.warning("history: gap", seconds=round(missed, 1))
         self._is_whole, self._is_first = True, False
 

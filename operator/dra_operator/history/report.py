@@ -25,6 +25,7 @@ _IDLE: Final = "idle"
 _HELD: Final = ("held", _IDLE, "unpublished")
 _NOT_ASKED: Final = "NotAsked"
 NOBODY: Final = "(none)"
+_NOTE: Final = "held and used mean that a claim has the device; it is idle where no pod of the claim ran"
 BY_AMOUNT: Final = "memory"
 """The capacity by which shares are compared, unless another one is named."""
 AMOUNTS: Final = ("held", "idle", "unpublished", "cost", "waits", "waited", "median", "p90")
@@ -116,7 +117,7 @@ class HistoryReport:
     rows: tuple[ReportRow, ...]
     periods: tuple[Period, ...]
     unknown: Fraction
-    note: str = "held and used mean that a claim has the device; it is idle where no pod of the claim ran"
+    note: str
 
 
 def make_report(reader: Reader, query: ReportQuery) -> HistoryReport:
@@ -136,6 +137,8 @@ class _Report:
         self._waits: dict[tuple[int, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
         """By period and name: for how long each of what waited did, by its uid."""
         self._reasons: dict[tuple[int, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self._unpriced = set[str]()
+        """Classes of what was held that have no price."""
         self._names = _read_names(reader, query)
 
     def make(self) -> HistoryReport:
@@ -157,6 +160,7 @@ class _Report:
             tuple([self._row(*key) for key in sorted(held | self._waits.keys())]),
             periods,
             unknown / published if published else Fraction(0),
+            "; ".join([_NOTE, *[f"class {name} has no price" for name in sorted(self._unpriced)]]),
         )
 
     def _start_of(self, at: int) -> int:
@@ -179,7 +183,11 @@ class _Report:
         self._add((period, name, "held"), amount)
         self._add((period, name, _IDLE), idle)
         if self._query.prices:
-            self._add((period, name, "cost"), amount * self._query.prices.get(holding.device_class, 0))
+            price = self._query.prices.get(holding.device_class)
+            if price is not None:
+                self._add((period, name, "cost"), amount * price)
+            elif name != OTHERS:
+                self._unpriced.add(holding.device_class)
 
     def add_unpublished(self, at: int, holding: Holding, amount: Amount) -> None:
         """Add what a claim had of devices that were not published."""
@@ -285,6 +293,9 @@ def read_prices(path: str) -> dict[str, Fraction]:
     """Return a price list: a file with a mapping of classes to numbers. Raises QuestionError for another."""
     try:
         listed = yaml.safe_load(Path(path).read_text(encoding="utf-8")).items()
+        wrong = next((name for name, price in listed if not isinstance(price, int | float) or price < 0), None)
+        if wrong is not None:
+            raise QuestionError(f"{path}: {wrong}: write a number, the price of a card-hour")
         return {str(name): Fraction(str(price)) for name, price in listed}
     except AttributeError:
         raise QuestionError(f"{path}: write one `CLASS: PRICE` a line, the price of a card-hour") from None

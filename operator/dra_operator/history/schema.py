@@ -135,10 +135,14 @@ def open_store(url: str, *, create: bool = False) -> Engine:
             if create and is_file:
                 # Readers see a whole state while the recorder writes. It stays so in the file.
                 connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            names = inspect(connection).get_table_names()
+            if META.name not in names:
+                if others := sorted(set(names) - TABLES.tables.keys()):
+                    raise StoreError(f"{shown}: is no record, as it has a table {others[0]}: name one of its own")
+                if not create:
+                    raise StoreError(f"{shown}: holds no record: {how}")
             if create:
                 TABLES.create_all(connection)
-            elif not inspect(connection).has_table(META.name):
-                raise StoreError(f"{shown}: holds no record: {how}")
             found = connection.scalar(select(META.c.value).where(META.c.key == "schema"))
             if found is None and create:
                 connection.execute(insert(META).values(key="schema", value=str(SCHEMA)))
