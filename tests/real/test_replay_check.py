@@ -92,7 +92,7 @@ def record(full_scene, full_control_plane, tmp_path):
     yield url
     process.terminate()
     assert process.wait(90) == 0
-    full_control_plane.kubectl("delete", "--wait=false", "-f", str(access))
+    full_control_plane.kubectl("delete", "-f", str(access))
 
 
 def lay_out(scene):
