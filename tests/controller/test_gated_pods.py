@@ -263,6 +263,18 @@ async def test_gate_that_cannot_be_taken_off_is_reported(cluster, pods, operator
     assert "keep the gate" in event["message"]
 
 
+async def test_claim_that_is_refused_again_is_told_once(cluster, pods, operator):
+    """A write that is tried anew, and refused as before, makes no second Event."""
+    fault = cluster.server.faults.answer(422, verb="patch", kind="ResourceClaim", name="a", times=4)
+    fault.subresource = "status"
+    cluster.put(claim("a"), pod("pod", "a"))
+
+    await pods.let_go()
+
+    (event,) = [event for event in cluster.events("pod", "Pod") if event["reason"] == "AllocationRefused"]
+    assert (fault.met, event.get("count", 1)) == (4, 1)
+
+
 async def test_pod_whose_devices_must_get_ready_first_is_not_nominated(cluster, pods, operator):
     """With binding conditions the gate comes off as soon as all is stored: the time that they have runs already."""
     slow = resource_slice("slow-0", name="slice-1")

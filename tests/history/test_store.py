@@ -352,6 +352,30 @@ async def test_gap_of_a_restart_is_in_the_log(tmp_path, capsys):
     assert "history: gap" in capsys.readouterr().out
 
 
+class Unforgetting(Writer):
+    """Takes nothing off its store."""
+
+    def forget(self, before):
+        """Refuse it."""
+        raise StoreError(f"nothing before {before}")
+
+
+async def test_retention_that_fails_is_no_gap(tmp_path, capsys):
+    """What is stored is stored, and the log says that nothing was taken off."""
+    engine = open_store(str(tmp_path / "history.db"), create=True)
+    async with ApiServer() as server, ApiSession(Access(lambda: credentials(server.url))) as session:
+        recorder = Recorder(session, Unforgetting(engine), keep_seconds=1)
+        await recorder.start()
+        async with asyncio.timeout(120):
+            while not recorder.covered:
+                await asyncio.sleep(0.05)
+                await recorder.tick()
+        await recorder.stop()
+
+    assert (recorder.failures, recorder.missed, Reader(engine).gaps) == (0, 0, [])
+    assert "history: nothing taken off" in capsys.readouterr().out
+
+
 def test_api_server_that_is_away_is_a_sentence(tmp_path):
     """Recording begins with an API server, or says in one line that there is none."""
     config = tmp_path / "config"

@@ -214,6 +214,17 @@ def asking(count, **fields):
     return found
 
 
+def test_pod_whose_claim_of_extended_resources_is_gone_asks_for_them_anew():
+    """Its status still names the claim."""
+    served = {**CLASS, "spec": {**CLASS["spec"], "extendedResourceName": "example.com/gpu"}}
+    asked = asking(4)
+    asked["status"] = {"extendedResourceClaimStatus": {"resourceClaimName": "gone", "requestMappings": []}}
+
+    answer = cluster(served, asked).explain("pod/team/train")
+
+    assert (answer.state, answer.reason) == ("waits", "NotEnoughDevices")
+
+
 def test_gates_of_others_keep_a_pod_waiting_and_its_claims_with_it():
     """kube-scheduler does not look at it before they are off."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "train", "uid": "train", "controller": True}

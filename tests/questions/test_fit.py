@@ -134,6 +134,9 @@ def test_extended_resources_are_placed_with_the_claims():
 
     asked = cluster(EXTENDED)
 
+    assert {each.claim for each in asked.explain([pod(entries=[], containers=containers)]).devices} == {
+        "extended resources"
+    }
     assert names(asked.fit(pod(entries=[], containers=containers), 9)) == [
         ("n1", ["gpu-0"]),
         ("n1", ["gpu-1"]),

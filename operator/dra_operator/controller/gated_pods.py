@@ -456,14 +456,14 @@ class GatedPods:
             self._withdraw_assumed(unallocated)
             if not any(map(self._is_of_others, unallocated)):
                 found = self._find_node(pods[0]) if status is None else self._find_nodes(status, pods)
-            for claim in claims:
-                # A pod waits for room now, not for what was said against earlier writes.
-                if not self.context.queue.backoff.holds_claim(claim):
-                    self._claim_troubles.pop(claim_key(claim), None)
         if not isinstance(found, str):
             for gated, decision in zip(pods, found, strict=True):
                 self._accept(gated, decision)
             return
+        for claim in claims:
+            # A pod waits for room now, not for what was said against earlier writes.
+            if not self.context.queue.backoff.holds_claim(claim):
+                self._claim_troubles.pop(claim_key(claim), None)
         # Of pods of which nobody knows when they go nothing of a node is held.
         self._rest(pods, keeps="claims" if status is None and found == "not tried" else "nothing")
         for gated in pods:

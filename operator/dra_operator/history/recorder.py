@@ -277,11 +277,8 @@ class Recorder:
     async def _store(self, now: int) -> None:
         """Store what came, or keep it for the next time. Raises OtherWriterError."""
         changes, self._changes, is_gap = self._changes, [], not self._is_whole
-        forgets = bool(self._keep) and self._is_due("forget", FORGET_SECONDS)
 
         def store() -> int:
-            if forgets:
-                self._writer.forget(now - self._keep)
             return self._writer.commit(changes, now, is_gap=is_gap)
 
         try:
@@ -298,6 +295,11 @@ class Recorder:
         if missed:
             log.warning("history: gap", seconds=round(missed, 1))
         self._is_whole, self._is_first = True, False
+        if self._keep and self._is_due("forget", FORGET_SECONDS):
+            try:
+                await in_thread("history", lambda: self._writer.forget(now - self._keep))
+            except StoreError as error:
+                log.warning("history: nothing taken off", why=str(error))
 
     # --- why pods and claims wait
 

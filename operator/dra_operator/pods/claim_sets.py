@@ -363,6 +363,7 @@ def decide(sets: Iterable[ClaimSet], decider: SetDecider, broken: Mapping[ClaimK
             again = decider.decide(item)
             if isinstance(again, PodDecision):
                 outcomes |= _accept(item, again)
+                found.notes += _notes(item, again, decider)
                 continue
         open_claims = [each for each in item.claims if claim_key(each.obj) not in outcomes]
         if open_claims or item.asks:

@@ -84,7 +84,7 @@ class PodDecider:
 
         The time of the allocator's limits is for the whole of it.
         """
-        entries = [*resolve_entries(pod, self.find_claim, self.has_template), *self._find_made(pod)]
+        entries = [*resolve_entries(pod, self.find_claim, self.has_template), *self.find_made(pod)]
         if any(entry.problem is not None for entry in entries):
             return None
         claims = [entry.claim for entry in entries if entry.claim is not None]
@@ -141,9 +141,9 @@ class PodDecider:
 
         It is another one on nodes with a device plugin; which of them is returned matters little.
         """
-        if made := self._find_made(pod):
+        if made := self.find_made(pod):
             return made[0].claim
-        if not _find_wanted(pod):
+        if not self._find_wanted(pod):
             return None
         excluded = self.find_excluded(pod, requirements, ())
         if excluded >= self.allocator.inventory.nodes.keys():
@@ -151,11 +151,15 @@ class PodDecider:
             return special_claim(pod, classes_by_resource(self.allocator.inventory.classes.values()), {})
         return next((claim for claim, _ in self._options(pod, excluded) if claim is not None), None)
 
-    def _find_made(self, pod: Pod) -> list[PodEntry]:
+    def find_made(self, pod: Pod) -> list[PodEntry]:
         """Return the claim that kube-scheduler made for a pod's extended resources, as an entry, if it did."""
         status = pod.status.extended_resource_claim_status
         key = pod.metadata.namespace, "" if status is None else status.resource_claim_name
         return [] if (claim := self.find_claim(key)) is None else [PodEntry(EXTENDED, claim)]
+
+    def _find_wanted(self, pod: Pod) -> tuple[str, ...]:
+        """Return the extended resources for which a pod still needs a claim: none where it has one, or a node."""
+        return () if pod.spec.node_name or self.find_made(pod) else extended_resources(pod)
 
     def advise(self, pod: Pod, requirements: PodRequirements, effort: Effort) -> str:
         """Return what would make the claims of a pod fit, as the end of its explanation; nothing if it is not known."""
@@ -215,7 +219,7 @@ class PodDecider:
 
         On nodes with a device plugin it needs another one, or none. They come in the order of the first of their nodes.
         """
-        names = _find_wanted(pod)
+        names = self._find_wanted(pod)
         if not names:
             yield None, frozenset()
             return
@@ -240,9 +244,3 @@ class PodDecider:
             run.append(name)
         if run:
             yield special_claim(pod, classes, self.cluster.nodes[run[0]].allocatable), run
-
-
-def _find_wanted(pod: Pod) -> tuple[str, ...]:
-    """Return the extended resources for which a pod still needs a claim: none where it has one, or a node."""
-    has_them = pod.status.extended_resource_claim_status is not None or pod.spec.node_name
-    return () if has_them else extended_resources(pod)

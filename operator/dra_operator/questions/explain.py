@@ -347,7 +347,7 @@ class _Question:
         self.names = explainer.claims_of(pod)
         requirements = self.state.placement.requirements(record)
         if (extended := decider.find_extended(pod, requirements)) is not None:
-            if pod.status.extended_resource_claim_status is not None:
+            if decider.find_made(pod):
                 self.names[EXTENDED] = extended.metadata.name
             elif isinstance(found := decider.decide(pod, requirements), PodDecision):
                 text = f"it fits on node {found.node}, and the scheduler has not placed it"

@@ -21,8 +21,7 @@ from dra_operator.api.types import (
     ResourceClaim,
 )
 from dra_operator.pods.claim_sets import ClaimSet, SetDecider
-from dra_operator.pods.claims import SPECIAL
-from dra_operator.pods.explanation import PodExplanation
+from dra_operator.pods.explanation import EXTENDED, PodExplanation
 from dra_operator.pods.pod_decision import PodDecision
 from dra_operator.pods.workloads import part
 from dra_operator.questions.contents import PRIORITY_CLASS
@@ -169,7 +168,7 @@ class Placer:
         names = {claim.metadata.name: entry for entry, claim in self.template.build_all(number).items()}
         allocations = {names[name]: each for name, each in decision.allocations.items()}
         if decision.extended is not None:
-            allocations[SPECIAL] = decision.extended[1]
+            allocations[EXTENDED] = decision.extended[1]
         return PlacedCopy(decision.node, allocations)
 
     def build_set(self, number: int) -> ClaimSet:
