@@ -108,7 +108,7 @@ def test_story_comes_out_as_it_does_in_a_cluster(story):
 
 
 def test_every_story_is_here():
-    """A folder is a story above, has files saying what to expect, or is asked by `kubectl dra`, as kinds or a replay."""
+    """A folder is a story above, has files of what to expect, or is asked by `kubectl dra`, as kinds or a replay."""
     folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
 
     assert folders == {*STORIES, "features", "1.37", "questions", "kinds", "gangs", "replay"}

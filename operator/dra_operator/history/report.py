@@ -293,7 +293,9 @@ def read_prices(path: str) -> dict[str, Fraction]:
     """Return a price list: a file with a mapping of classes to numbers. Raises QuestionError for another."""
     try:
         listed = yaml.safe_load(Path(path).read_text(encoding="utf-8")).items()
-        wrong = next((name for name, price in listed if not isinstance(price, int | float) or price < 0), None)
+        wrong = next(
+            (name for name, price in listed if not isinstance(price, int | float) or price < 0), None
+        )
         if wrong is not None:
             raise QuestionError(f"{path}: {wrong}: write a number, the price of a card-hour")
         return {str(name): Fraction(str(price)) for name, price in listed}

@@ -138,7 +138,9 @@ def open_store(url: str, *, create: bool = False) -> Engine:
             names = inspect(connection).get_table_names()
             if META.name not in names:
                 if others := sorted(set(names) - TABLES.tables.keys()):
-                    raise StoreError(f"{shown}: is no record, as it has a table {others[0]}: name one of its own")
+                    raise StoreError(
+                        f"{shown}: is no record, as it has a table {others[0]}: name one of its own"
+                    )
                 if not create:
                     raise StoreError(f"{shown}: holds no record: {how}")
             if create:
