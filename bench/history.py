@@ -487,12 +487,12 @@ def _main() -> None:
                 f"{len(jobs):,} jobs in {time.process_time() - begun:.0f} s, longest wait {max(waits):,.0f} s"
             )
         print(f"{_megabytes(engine):,.0f} MB")
+        # The plugin does without, too.
+        gc.disable()
         begun, reader = time.process_time(), Reader(engine)
         if given.replay:
             _replay(reader)
             return
-        # The plugin does without, too.
-        gc.disable()
         report = make_report(reader, ReportQuery(reader.span))
         held = float(sum(row.held for row in report.rows))
         print(

@@ -161,7 +161,7 @@ class Replay:
             found = timeline.touched | fit.reopened
         if not found:
             return 0
-        found &= timeline.everything if fit is None else timeline.suitable(fit)
+        found = found & timeline.everything if fit is None else timeline.suitable(fit, found)
         for claim in queue.shape.shared:
             shared = self._shared[claim]
             if shared.users >= MOST_CONSUMERS:

@@ -140,7 +140,7 @@ class _Room:
             None if pod is None else timeline.find_fit(replace(read_requirements(pod.body), volume_claims=()))
         )
         nodes = EVERYWHERE if is_open else timeline.touched | (0 if fit is None else fit.reopened)
-        nodes &= timeline.everything if fit is None else timeline.suitable(fit)
+        nodes = nodes & timeline.everything if fit is None else timeline.suitable(fit, nodes)
         timeline.forget_changes()
         if not nodes or not claims:
             return bool(nodes)

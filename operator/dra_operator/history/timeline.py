@@ -4,6 +4,7 @@ It has nodes, devices, classes and pods without claims; what claims hold comes f
 says on which nodes something may fit now that did not before. Source: docs/history.md, "Replay".
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
@@ -136,36 +137,38 @@ class Timeline:
     def advance(self, at: int) -> None:
         """Take in all that changes up to a time, which is part of it."""
         has_come = False
+        sums = Counter[tuple[str, str]]()
         self.at = at
         while self._next is not None and self._next[0] <= at:
             _, row, begins = self._next
-            self._apply(row, begins=begins)
-            has_come |= row.kind not in (POD_SUM, POD_SHAPE)
             self._next = next(self._events, None)
+            if row.kind == POD_SUM:
+                # One ends where the next begins, and most of both is the same.
+                node = row.name.partition("/")[0]
+                for shape, number in row.body["spec"].items():
+                    sums[node, shape] += number if begins else -number
+            else:
+                self._apply(row, begins=begins)
+                has_come |= row.kind != POD_SHAPE
+        for (node, shape), number in sums.items():
+            if number:
+                self.change_use(node, self._uses[shape], number)
         inventory = self.state.inventory
         if has_come and inventory.settlement is not None:
             inventory.settle(inventory.rules.keys(), inventory.pools.keys())
             self.touched = EVERYWHERE
-        if inventory.nodes.keys() != self._bits.keys():
+        if has_come and inventory.nodes.keys() != self._bits.keys():
             self.names = sorted(inventory.nodes)
             self._bits = {name: 1 << position for position, name in enumerate(self.names)}
             self.everything = (1 << len(self.names)) - 1
             self._start_again()
 
     def _apply(self, row: StateRow, *, begins: bool) -> None:
-        match row.kind:
-            case "PodShape":
-                metadata = {"name": row.name, "namespace": "default"}
-                body = {"kind": "Pod", **row.body["spec"], "metadata": metadata}
-                self._uses[row.name] = self.state.pods.read_use(body)
-            case "PodSum":
-                for shape, number in row.body["spec"].items():
-                    node = row.name.partition("/")[0]
-                    self.change_use(node, self._uses[shape], number if begins else -number)
-            case _:
-                self._apply_object(row, begins=begins)
-
-    def _apply_object(self, row: StateRow, *, begins: bool) -> None:
+        if row.kind == POD_SHAPE:
+            metadata = {"name": row.name, "namespace": "default"}
+            body = {"kind": "Pod", **row.body["spec"], "metadata": metadata}
+            self._uses[row.name] = self.state.pods.read_use(body)
+            return
         inventory, pods = self.state.inventory, self.state.pods
         key = pool_of(row.body) if row.kind == "ResourceSlice" else ("", "")
         self.touched |= self._see(key)
@@ -224,12 +227,11 @@ class Timeline:
             self._fits[requirements] = Fit(self.state.pods.fit(requirements))
         return self._fits[requirements]
 
-    def suitable(self, fit: Fit) -> int:
-        """Return the nodes that suit."""
-        everything = self.everything
-        if not fit.stale:
-            return everything & ~fit.unsuitable
-        stale = fit.stale & everything
+    def suitable(self, fit: Fit, among: int) -> int:
+        """Return the nodes among some that suit."""
+        among &= self.everything
+        stale = fit.stale & among
+        fit.stale &= ~stale
         while stale:
             bit = stale & -stale
             name = self.names[bit.bit_length() - 1]
@@ -239,8 +241,7 @@ class Timeline:
             else:
                 fit.unsuitable |= bit
             stale ^= bit
-        fit.stale = 0
-        return everything & ~fit.unsuitable
+        return among & ~fit.unsuitable
 
     def change_use(self, node: str, use: PodUse, number: int) -> None:
         """Let so many pods be on a node, or go if it is negative."""
