@@ -73,7 +73,7 @@ def test_a_signal_ends_a_start_that_waits_for_a_plugin(tmp_path):
     os.mkfifo(tmp_path / "alive")
     waits = {
         "command": "sh",
-        "args": ["-c", f"exec 3>{tmp_path}/alive; echo >&3; exec 3>&- >&- 2>&-; sleep 30"],
+        "args": ["-c", f"exec 3>{tmp_path}/alive; echo >&3; exec 3>&- >&- 2>&-; sleep 120"],
     }
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"} | waits
     config = {
@@ -87,10 +87,9 @@ def test_a_signal_ends_a_start_that_waits_for_a_plugin(tmp_path):
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as operator:
-        alive = (tmp_path / "alive").open()
-        alive.readline()
+        with (tmp_path / "alive").open() as alive:
+            alive.readline()
         operator.send_signal(signal.SIGTERM)
-        _, said = operator.communicate(timeout=10)
-    alive.close()
+        _, said = operator.communicate(timeout=90)
 
     assert (operator.returncode, said) == (0, "")
