@@ -79,10 +79,10 @@ class Watcher:
             listed = await response.json()
         bodies = {key_of(kind, body): body for body in listed["items"]}
         for key in [*self.seen[kind].keys() - bodies.keys()]:
-            self._note(key, None)
+            self._add(key, None)
         for key, body in bodies.items():
             if version_of(self.seen[kind].get(key)) != version_of(body):
-                self._note(key, body)
+                self._add(key, body)
         self._told[kind] = int(listed["metadata"]["resourceVersion"])
         options = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
         async with session.get(PATHS[kind], params=options) as response:
@@ -91,10 +91,10 @@ class Watcher:
                 if event["type"] == "ERROR":
                     return
                 body = event["object"]
-                self._note(key_of(kind, body), None if event["type"] == "DELETED" else body)
+                self._add(key_of(kind, body), None if event["type"] == "DELETED" else body)
                 self._told[kind] = int(body["metadata"]["resourceVersion"])
 
-    def _note(self, key, body):
+    def _add(self, key, body):
         self.log.append(Event(self._clock(), key, body))
         if body is None:
             self.seen[key[0]].pop(key, None)

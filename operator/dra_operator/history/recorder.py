@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Final
 
@@ -277,12 +278,9 @@ class Recorder:
     async def _store(self, now: int) -> None:
         """Store what came, or keep it for the next time. Raises OtherWriterError."""
         changes, self._changes, is_gap = self._changes, [], not self._is_whole
-
-        def store() -> int:
-            return self._writer.commit(changes, now, is_gap=is_gap)
-
+        commit = partial(self._writer.commit, changes, now, is_gap=is_gap)
         try:
-            missed = await in_thread("history", store) / MICRO
+            missed = await in_thread("history", commit) / MICRO
         except OtherWriterError:
             raise
         except StoreError as error:
@@ -297,7 +295,7 @@ class Recorder:
         self._is_whole, self._is_first = True, False
         if self._keep and self._is_due("forget", FORGET_SECONDS):
             try:
-                await in_thread("history", lambda: self._writer.forget(now - self._keep))
+                await in_thread("history", partial(self._writer.forget, now - self._keep))
             except StoreError as error:
                 log.warning("history: nothing taken off", why=str(error))
 

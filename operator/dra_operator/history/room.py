@@ -11,15 +11,15 @@ from typing import Final
 
 from dra_operator.allocator.decision import Allocated, Failed
 from dra_operator.api.names import ENDED_PHASES
-from dra_operator.api.types import AllocationResult
+from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.history.reader import Span, StateRow, time_text
+from dra_operator.history.report import HOUR
 from dra_operator.history.schema import MICRO
 from dra_operator.history.timeline import EVERYWHERE, History, Timeline, read_events, read_object
-from dra_operator.pods.node_fit import PodUse, read_requirements
+from dra_operator.pods.node_fit import PodRequirements, PodUse, read_requirements
 from dra_operator.questions.answers import QuestionError
 from dra_operator.questions.copies import Template
 
-HOUR: Final = 3600 * MICRO
 ROOM: Final = "room"
 NONE: Final = "none"
 UNKNOWN: Final = "unknown"
@@ -85,8 +85,16 @@ class _Room:
     span: Span
     template: Template
     unsure: int = 0
+    _claims: list[ResourceClaim] = field(init=False)
+    _requirements: PodRequirements | None = field(init=False)
+    """What the pod of a copy asks of nodes; None without a pod."""
     _held: dict[str, AllocationResult] = field(default_factory=dict)
     _uses: dict[str, tuple[str, PodUse]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        pod = self.template.pod
+        self._claims = [*self.template.build_claims(1).values()]
+        self._requirements = None if pod is None else replace(read_requirements(pod.body), volume_claims=())
 
     def run(self, times: Iterable[int]) -> dict[int, tuple[str, float | None]]:
         """Return whether and after how many seconds there was room, from each of some times, which are in order."""
@@ -134,20 +142,17 @@ class _Room:
 
     def _has_room(self, timeline: Timeline, *, is_open: bool) -> bool | None:
         """Return whether a copy fits, on any node or where something changed; None if that is not found out."""
-        template = self.template
-        pod, claims = template.pod, [*template.build_claims(1).values()]
-        fit = (
-            None if pod is None else timeline.find_fit(replace(read_requirements(pod.body), volume_claims=()))
-        )
+        fit = None if self._requirements is None else timeline.find_fit(self._requirements)
         nodes = EVERYWHERE if is_open else timeline.touched | (0 if fit is None else fit.reopened)
         nodes = nodes & timeline.everything if fit is None else timeline.suitable(fit, nodes)
         timeline.forget_changes()
-        if not nodes or not claims:
+        if not nodes or not self._claims:
             return bool(nodes)
-        allocator, decider = timeline.state.allocators[template.decider], template.decider
+        decider = self.template.decider
+        allocator = timeline.state.allocators[decider]
         if fit is None:
-            decision = allocator.allocate(claims, nodes, decider=decider)
+            decision = allocator.allocate(self._claims, nodes, decider=decider)
         else:
-            decision = allocator.allocate_for_pod(claims, ~nodes, decider=decider)
+            decision = allocator.allocate_for_pod(self._claims, ~nodes, decider=decider)
         self.unsure += isinstance(decision, Failed)
         return None if isinstance(decision, Failed) else isinstance(decision, Allocated)

@@ -6,7 +6,7 @@ pod uses is a set of its own, which the operator decides.
 Source: docs/dra-semantics 8.2.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -40,7 +40,7 @@ from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.objects import ObjectRecord, ObjectSet, Place, by_age, by_priority
 from dra_operator.pods.placement import PodPlacement
 from dra_operator.pods.pod_decision import PodDecider, PodDecision
-from dra_operator.pods.special_claims import build_special
+from dra_operator.pods.special_claims import build_special, find_made
 from dra_operator.pods.workloads import node_of
 
 _NO_PLACE = Place("", 0, 0)
@@ -135,7 +135,7 @@ def make_sets(
     controller owns: the pod of that may not be here.
     """
     records = {claim_key(record.obj): record for record in claims}
-    made = _find_made(claims)
+    made = find_made(claims)
     sets: list[ClaimSet] = []
     used: set[ClaimKey] = set()
     for pod in objects.of_kind("Pod"):
@@ -153,20 +153,6 @@ def make_sets(
             is_of_pod = record.obj.metadata.is_made_for_pods
             sets.append(ClaimSet((record,), Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR))
     return sorted(sets, key=_order)
-
-
-def _find_made(claims: Iterable[ObjectRecord]) -> dict[PodKey, dict[str, str]]:
-    """Return the names of the claims that were made for pods, by entry; nothing is that of extended resources."""
-    found = defaultdict[PodKey, dict[str, str]](dict)
-    for record in claims:
-        metadata = record.obj.metadata
-        entry = metadata.annotations.get(POD_CLAIM_NAME)
-        if entry is None and SPECIAL_CLAIM_ANNOTATION not in metadata.annotations:
-            continue
-        for owner in metadata.owner_references:
-            if owner.controller and owner.kind == "Pod":
-                found[metadata.namespace, owner.name, owner.uid][entry or ""] = metadata.name
-    return found
 
 
 def _claims_of(pod: Pod, made: Mapping[str, str]) -> list[ClaimKey]:

@@ -7,13 +7,14 @@ Source: docs/dra-semantics 8.7; the claim itself is made by `allocator.extended`
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from dra_operator.allocator.extended import CLASS_PREFIX, classes_by_resource, extended_resources
 from dra_operator.api.core import Node, Pod
-from dra_operator.api.names import SPECIAL_CLAIM_ANNOTATION
+from dra_operator.api.names import POD_CLAIM_NAME, SPECIAL_CLAIM_ANNOTATION
 from dra_operator.api.quantity import NANO, Quantity
 from dra_operator.api.types import DeviceClass, ResourceClaim
 from dra_operator.pods.claims import SPECIAL, PodKey, build_claim, is_over, pod_key, special_prefix, subject
@@ -31,7 +32,7 @@ class AskingPods:
 
 def find_asking_pods(objects: ObjectSet) -> AskingPods:
     """Return the pods for which kube-scheduler makes special claims, and has not made them."""
-    found, made = AskingPods(), _made(objects)
+    found, made = AskingPods(), find_made(objects.of_kind("ResourceClaim"))
     classes = classes_by_resource(record.obj for record in objects.of_kind("DeviceClass"))
     nodes: list[Node] = [record.obj for record in objects.of_kind("Node")]
     provided = {name for node in nodes for name in (*node.status.allocatable, *node.status.capacity)}
@@ -41,7 +42,7 @@ def find_asking_pods(objects: ObjectSet) -> AskingPods:
         wanted = extended_resources(pod)
         # One that has a node got past the scheduler without a claim.
         is_settled = pod.spec.node_name or pod.status.extended_resource_claim_status is not None
-        if not wanted or is_settled or is_over(pod) or pod_key(pod) in made:
+        if not wanted or is_settled or is_over(pod) or "" in made.get(pod_key(pod), ()):
             continue
         if problem := find_problem(pod, classes, wanted):
             found.problems.append(f"{record.place}: {problem}")
@@ -94,13 +95,15 @@ def build_special(pod: ObjectRecord, claim: ResourceClaim) -> ObjectRecord:
     )
 
 
-def _made(objects: ObjectSet) -> set[PodKey]:
-    """Return the pods that special claims were made for."""
-    return {
-        (claim.metadata.namespace, owner.name, owner.uid)
-        for record in objects.of_kind("ResourceClaim")
-        for claim in (record.obj,)
-        if SPECIAL_CLAIM_ANNOTATION in claim.metadata.annotations
-        for owner in claim.metadata.owner_references
-        if owner.controller
-    }
+def find_made(claims: Iterable[ObjectRecord]) -> dict[PodKey, dict[str, str]]:
+    """Return the names of the claims that were made for pods, by entry; nothing is that of extended resources."""
+    found = defaultdict[PodKey, dict[str, str]](dict)
+    for record in claims:
+        metadata = record.obj.metadata
+        entry = metadata.annotations.get(POD_CLAIM_NAME)
+        if entry is None and SPECIAL_CLAIM_ANNOTATION not in metadata.annotations:
+            continue
+        for owner in metadata.owner_references:
+            if owner.controller and owner.kind == "Pod":
+                found[metadata.namespace, owner.name, owner.uid][entry or ""] = metadata.name
+    return found

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
@@ -320,6 +321,14 @@ def write_lines(lines: Iterable[str]) -> None:
     text = "\n".join(lines)
     if text:
         click.echo(text)
+
+
+def write_page(path: str, text: str) -> None:
+    """Write a page for a browser into a file. Raises ReadingError."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ReadingError(f"{path}: {error.strerror or error}") from error
 
 
 def say(lines: Iterable[str]) -> None:

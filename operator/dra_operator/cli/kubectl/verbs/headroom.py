@@ -3,14 +3,20 @@
 from collections.abc import Iterator
 from itertools import groupby
 from math import ceil
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import CODES, Answer, Demand, Question, partial_lines, verb
+from dra_operator.cli.kubectl.answering import (
+    CODES,
+    Answer,
+    Demand,
+    Question,
+    partial_lines,
+    verb,
+    write_page,
+)
 from dra_operator.cli.kubectl.options import WIDE, option
-from dra_operator.cli.kubectl.requests import ReadingError
 from dra_operator.cli.kubectl.subjects import copied, remove, resolve_subject, without_option
 from dra_operator.cli.kubectl.tables import Column, count, listing, names_cell, sentence, wrapped
 from dra_operator.questions.answers import DECISION
@@ -96,11 +102,8 @@ def _past(question: Question, subject: str, period: str, html: str) -> Answer:
     _, template = find_template(question.cluster, resolve_subject(question, subject))
     span = Span(max(until - read_span(period), reader.span.since), until)
     report = find_past_headroom(reader, span, template)
-    try:
-        if html:
-            Path(html).write_text(render_room(report), encoding="utf-8")
-    except OSError as error:
-        raise ReadingError(f"{html}: {error.strerror or error}") from error
+    if html:
+        write_page(html, render_room(report))
     unsure = [f"{report.unsure:,} searches took too long, and count as no room"] if report.unsure else []
     return Answer("PastHeadroom", report, [*_plot(report)], asides=[*template.find_unchecked(), *unsure])
 

@@ -2,14 +2,12 @@
 
 import csv
 import io
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import YES, Answer, refusing, say, show
+from dra_operator.cli.kubectl.answering import YES, Answer, refusing, say, show, write_page
 from dra_operator.cli.kubectl.options import JSON, YAML, Options, option, output, record_options, use_colours
-from dra_operator.cli.kubectl.requests import ReadingError
 from dra_operator.cli.kubectl.source import read_record_span, read_span
 from dra_operator.cli.kubectl.tables import Column, listing, terminal_style
 
@@ -93,10 +91,7 @@ def app(
         query = ReportQuery(span, Grouping(name), label, period, by_amount, listed, namespace)
         report = make_report(reader, query)
         if html:
-            try:
-                Path(html).write_text(render_page(report), encoding="utf-8")
-            except OSError as error:
-                raise ReadingError(f"{html}: {error.strerror or error}") from error
+            write_page(html, render_page(report))
     options = Options(format=format if format in (JSON, YAML) else "", headers=not no_headers)
     lines = [*_csv(report)] if format == CSV else _tables(report, options)
     show(Answer("HistoryReport", report, lines), options)
