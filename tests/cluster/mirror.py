@@ -44,6 +44,6 @@ class Mirror:
 
     async def until(self, condition):
         """Wait until a condition holds, for a while."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not condition():  # noqa: ASYNC110 - a condition of any shape
                 await asyncio.sleep(0.002)

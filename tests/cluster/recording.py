@@ -51,7 +51,7 @@ class Recording:
 
     async def sent(self, script, count):
         """Wait until so many requests were made and answered, and nothing waits."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(script.asked) < count or self.recorder.pending:  # noqa: ASYNC110 - a count, not a signal
                 await asyncio.sleep(0.001)
         await asyncio.sleep(0.01)

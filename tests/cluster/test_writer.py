@@ -44,7 +44,7 @@ class TestOrder:
                 )(request)
 
             async def until(self, *names):
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(60):
                     while set(self.held) != set(names):  # noqa: ASYNC110 - a state, not a signal
                         await asyncio.sleep(0.001)
 
@@ -116,7 +116,7 @@ class TestOrder:
         writer = writer_of(session, outcomes.append, concurrency=1, sleep=sleep)
         writer.submit(allocate(name="broken"))
         writer.submit(allocate(name="good"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not outcomes:  # noqa: ASYNC110 - the writer calls back, it signals nothing
                 await asyncio.sleep(0.001)
 
@@ -153,7 +153,7 @@ class TestOrder:
         writer = writer_of(session, take, concurrency=1)
         writer.submit(allocate(name="a"))
         writer.submit(allocate(name="b"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(seen) < 2:  # noqa: ASYNC110 - the writer calls back, it signals nothing
                 await asyncio.sleep(0.001)
 

@@ -93,7 +93,7 @@ class Desk:
 
     async def results(self, count=1):
         """Wait for so many outcomes."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(self.outcomes) < count:  # noqa: ASYNC110 - the writer calls back, it signals nothing
                 await asyncio.sleep(0.001)
         assert len(self.outcomes) == count

@@ -70,17 +70,17 @@ def shell(apart):
         task = asyncio.create_task(
             serve(options, access or access_to(url), stop=stop, started=note, tuning=tuning)
         )
-        await asyncio.wait_for(started.wait(), 5)
+        await asyncio.wait_for(started.wait(), 60)
         yield task, found[0], stop
         stop.set()
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, 60)
 
     return begin
 
 
 async def told(runtime, why):
     """Wait until a reason why the operator is not ready has that word."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not any(why in reason for reason in runtime.unready()):  # noqa: ASYNC110 - nothing signals it
             await asyncio.sleep(0.01)
 
@@ -92,7 +92,7 @@ async def test_kopf_runs_the_operator_and_stops_it_with_0(apart, shell):
         await apart.allocated()
         stop.set()
 
-        assert await asyncio.wait_for(task, 10) == 0
+        assert await asyncio.wait_for(task, 60) == 0
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ async def test_refused_credentials_are_not_offered_in_a_hot_loop(shell, refusing
         assert 1 <= asked.count("/api") <= 2
         stop.set()
 
-        assert await asyncio.wait_for(task, 10) == 0
+        assert await asyncio.wait_for(task, 60) == 0
 
 
 async def test_readyz_tells_why_there_are_no_better_credentials(shell, refusing):
@@ -165,7 +165,7 @@ async def test_a_part_that_ends_by_a_defect_ends_the_operator_with_1(shell, monk
 
     monkeypatch.setattr(Manager, "_check_health", break_down)
     async with shell() as (task, _, _):
-        assert await asyncio.wait_for(task, 5) == 1
+        assert await asyncio.wait_for(task, 60) == 1
 
 
 async def test_an_address_that_is_taken_ends_the_start_with_1(apart):

@@ -169,7 +169,7 @@ async def test_an_api_server_that_is_away_at_the_start_is_waited_for():
     await server.stop()
     operator = await Operator(url).start()
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while operator.manager.unready()[0][:11] != "API server:":  # noqa: ASYNC110 - nothing signals it
                 await asyncio.sleep(0.01)
         base = f"http://{operator.manager.address}"

@@ -15,7 +15,7 @@ async def test_an_allocation_that_is_stored_late_gives_no_device_twice(
     first = start_operator(kubeconfig=through_proxy)
     await asyncio.to_thread(first.wait_ready)
     scene.create_claim("first", DRIVER)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not proxy.held:  # noqa: ASYNC110 - the proxy signals nothing
             await asyncio.sleep(0.01)
     first.kill()
