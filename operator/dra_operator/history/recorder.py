@@ -55,6 +55,8 @@ MOST_OF_TIME: Final = 10
 FORGET_SECONDS: Final = 3600
 DISCOVER_SECONDS: Final = 60
 WARN_SECONDS: Final = 60
+END_SECONDS: Final = 20
+"""So long the end waits for what is being asked."""
 GATED: Final = "Gated"
 _HIDDEN: Final = ("ResourceClaim", "Pod")
 _REQUIRED: Final = (*NEEDED, "Pod")
@@ -126,7 +128,7 @@ class Recorder:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopping.wait(), TICK_SECONDS)
                 # At the end, what came in the last second.
-                await self.tick()
+                await self.tick(is_last=stopping.is_set())
                 if len(self._reflectors) < len(TAKEN) and self._is_due("kinds", DISCOVER_SECONDS):
                     with suppress(ApiError, ApiUnreachable):
                         await self._watch()
@@ -147,6 +149,9 @@ class Recorder:
         for each in self._tasks:
             each.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._ask is not None:
+            # An interpreter that ends while a thread is in compiled code aborts.
+            await asyncio.wait({self._ask}, timeout=END_SECONDS)
 
     async def _watch(self) -> None:
         """Watch the kinds that are served and were not before."""
@@ -225,10 +230,10 @@ class Recorder:
 
     # --- once a second
 
-    async def tick(self) -> None:
+    async def tick(self, *, is_last: bool = False) -> None:
         """Store what came, if all kinds were watched since the last time; ask why pods wait, if it is time.
 
-        Raises OtherWriterError.
+        The last one asks nothing more. Raises OtherWriterError.
         """
         now, is_watched = self.now, self._was_watched()
         self._is_whole &= now - self._ticked < STALL_SECONDS * MICRO
@@ -248,7 +253,7 @@ class Recorder:
         await self._store(now)
         # While a thread stores, the watches go on.
         self._ticked = self.now
-        if not self._is_first:
+        if not self._is_first and not is_last:
             self._ask_why(now)
 
     def _was_watched(self) -> bool:
