@@ -12,10 +12,10 @@ from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.writer import Writer
 from dra_operator.controller.settings import Tuning
 
-LONG = Backoff(base=60.0, cap=60.0)
+LONG = Backoff(base=200.0, cap=200.0)
 """Pauses as they are after an outage of minutes."""
 CONCURRENCY = Tuning().write_concurrency
-SECONDS = 20.0
+SECONDS = 90.0
 """Far more than a period of the Lease and the second of a pause that is taken in any case, however slow the machine."""
 
 

@@ -39,22 +39,24 @@ async def test_a_pass_that_runs_is_left_unfinished(cluster, hasty, monkeypatch):
 
 
 LONG_PASS = """
-import asyncio, time
+import asyncio, threading, time
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
 
 class SchedulingCycle:
     def run(self, items, emit, stopping):
         print("begun", flush=True)
-        time.sleep(60)
+        begun.set()
+        time.sleep(600)
+
+begun = threading.Event()
 
 async def main():
     loop = Loop(SchedulingCycle(), print, metrics=Metrics(), quiet=0, latest=0, full=1000)
     loop.open()
     running = asyncio.create_task(loop.run())
-    while loop.running_since is None:
+    while not begun.is_set():
         await asyncio.sleep(0.01)
-    await asyncio.sleep(0.1)
     loop.stop()
     running.cancel()
 
@@ -65,6 +67,6 @@ asyncio.run(main())
 def test_a_pass_that_is_left_unfinished_does_not_hold_up_the_process():
     """Else it would end when the pass does, which may be later than the kubelet kills it."""
     command = [sys.executable, "-c", LONG_PASS]
-    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "begun\n", "")

@@ -76,7 +76,7 @@ class TestStopping:
 
         started = time.monotonic()
         assert operator.stop(signal.SIGTERM) == 0
-        assert time.monotonic() - started < 12
+        assert time.monotonic() - started < 30
 
         assert_each_device_once(fleet)
         assert "Traceback" not in operator.log_text()
