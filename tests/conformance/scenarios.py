@@ -93,7 +93,8 @@ def load(row: Mapping[str, Any], *, seed: int = 0) -> Scenario:
         inventory,
         ledger,
         features=features,
-        limits=Limits(),
+        # A busy machine decides as any other.
+        limits=Limits(seconds=100.0),
         clock=time.monotonic,
         share_ids=partial(share_id, ids.getrandbits),
         admin_access=AdminAccess.ANY_NAMESPACE,
