@@ -135,8 +135,8 @@ class NodeState:
         self.picks[pick.claim].pop()
         self._undo(pick)
 
-    def is_prepared(self, slice_: Slice) -> bool:
-        """True if the node can do without what a slice tells it to skip."""
+    def can_skip_operations(self, slice_: Slice) -> bool:
+        """True if a slice skips no node operations, or the node can do without."""
         return not slice_.skip_node_operations or (
             self.features.optional_node_operations and self.node.skips_operations
         )
@@ -156,7 +156,8 @@ class NodeState:
         if not strict and not self.has_room(pool, pick.position, slice_, index, consumed):
             return False
         # Only a request that needs this device comes here with one that is taken.
-        if not self.available(pick.claim, pick.alternative, pool) & bit or not self.is_prepared(slice_):
+        is_available = self.available(pick.claim, pick.alternative, pool) & bit
+        if not is_available or not self.can_skip_operations(slice_):
             return False
         if slice_.counted >> index & 1:
             if not self.features.partitionable_devices:
