@@ -227,8 +227,8 @@ def test_plugin_that_hangs(world):
         slow.behaviour = Behaviour()
 
         other = world.put_claim("other", ["dev-0"], "bar.vendor.com")
-        assert world.kubelet.prepare("bar.vendor.com", other, seconds=20).error == ""
-        assert world.kubelet.prepare(DRIVER, world.put_claim("next", ["dev-1"]), seconds=20).error == ""
+        assert world.kubelet.prepare("bar.vendor.com", other, seconds=60).error == ""
+        assert world.kubelet.prepare(DRIVER, world.put_claim("next", ["dev-1"]), seconds=60).error == ""
         assert not waiting.done()
         slow.stop()
         waiting.result(45)

@@ -159,7 +159,7 @@ class Cluster:
         """Delete a claim as kubectl does: its finalizers hold it."""
         await self.session.request("DELETE", f"/apis/{V1}/namespaces/{namespace}/resourceclaims/{name}")
 
-    async def until(self, condition: Callable[[], Any], what: str = "it", seconds: float = 20.0) -> None:
+    async def until(self, condition: Callable[[], Any], what: str = "it", seconds: float = 60.0) -> None:
         """Wait until a condition holds, and fail if it does not in time."""
         for _ in range(int(seconds / 0.01)):
             if condition():

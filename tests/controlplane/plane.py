@@ -458,7 +458,7 @@ def _answers_tls(port: int, path: str) -> bool:
     return _status(_tls_connection(port), path) == 200
 
 
-def _tls_connection(port: int, *, seconds: float = 5) -> http.client.HTTPSConnection:
+def _tls_connection(port: int, *, seconds: float = 30) -> http.client.HTTPSConnection:
     unverified = ssl.create_default_context()
     unverified.check_hostname = False
     unverified.verify_mode = ssl.CERT_NONE

@@ -78,7 +78,7 @@ class Process:
         """Wait for the end and return the exit code; raise `subprocess.TimeoutExpired` if none comes."""
         return self._popen.wait(seconds)
 
-    def stop(self, sent: signal.Signals = signal.SIGTERM, *, grace: float = 15.0) -> int:
+    def stop(self, sent: signal.Signals = signal.SIGTERM, *, grace: float = 30.0) -> int:
         """Ask the program to end, kill it if it has not after `grace` seconds, and return its exit code."""
         if self.exit_code is not None:
             return self._popen.returncode

@@ -88,7 +88,7 @@ class WatchClient:
     async def __aexit__(self, *_: object) -> None:
         self._response.close()
 
-    async def next(self, seconds: float = 5.0) -> Any:
+    async def next(self, seconds: float = 60.0) -> Any:
         """Return the next event, None at the end of the stream."""
         async with asyncio.timeout(seconds):
             line = await self._response.content.readline()

@@ -158,7 +158,7 @@ class ClusterNode:
             self._namespaces.kill()
             for process in self._processes:
                 process.wait(30)
-            cgroups.remove(self.cgroup, seconds=10)
+            cgroups.remove(self.cgroup, seconds=60)
         self._runtime.stop()
         shutil.rmtree(self.folder)
 
