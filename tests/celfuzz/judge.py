@@ -140,7 +140,7 @@ class _Judge:
         self._run("evaluate", lambda: program.evaluate(device, Meter(COST_LIMIT)))
         self._run(
             "evaluate_without_device",
-            lambda: program.evaluate_without_device(Meter(COST_LIMIT, _NO_LONGER)),
+            lambda: program.evaluate(None, Meter(COST_LIMIT, _NO_LONGER)),
         )
         self._selector(case, environment, device)
         derived = self._run(

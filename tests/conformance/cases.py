@@ -119,7 +119,7 @@ def _value_outcome(expression: str, environment: Environment) -> dict[str, Any]:
         return {"outputType": kind, "compileError": error.message}
     meter = Meter(COST_LIMIT)
     try:
-        value = program.evaluate_without_device(meter)
+        value = program.evaluate(None, meter)
     except CelError as error:
         return {"outputType": kind, "error": error.message, "actualCost": meter.cost}
     try:

@@ -26,11 +26,9 @@ BOUNDED = {
     "Log._moves": 256,
     "ChangeSet.pools": 2 * NODES,
     "Slice.indexes": 16 * NODES,
-    "ChangedDevices.taken": 2 * 64,
 }
 """What fills up to a bound: what came back and which nodes moved, for problems asked about long ago; what changed, for
-explanations yet to come; where the devices of slices are, of those as well that these have not let go of yet;
-what was taken, for whoever has not looked since."""
+explanations yet to come; where the devices of slices are, of those as well that these have not let go of yet."""
 DEFAULTS = {"allocationMode": "ExactCount", "count": 1}
 REQUESTS = (
     {},

@@ -5,7 +5,6 @@ from itertools import product
 from random import Random
 from sys import intern
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import example, given, settings
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Features, Inventory, PoolView, Renumbering, Views, bits
-from dra_operator.ledger import Availability, Ledger, Log, allocated_state
+from dra_operator.ledger import Availability, Ledger, Log
 from opcodes import opcodes
 
 DEVICES = ("0", "1", "2")
@@ -217,25 +216,18 @@ def room(availability: Availability) -> dict[str, Counter[object]]:
 @example(
     [(("gone", "a", None), True), (("wide", "n1", ["0"]), True), (("claim", "a", [("wide", "0")]), True)],
     True,
-    64,
 )
 # Two drivers have a pool of one name, and a claim has a device of each; then a share in a pool without counters.
-@example([(("claim", "a", [("n1/nic", "0"), ("n1", "0")]), True)], True, 64)
-@example([(("claim", "a", [("n1/nic", "2")]), True)], True, 64)
+@example([(("claim", "a", [("n1/nic", "0"), ("n1", "0")]), True)], True)
+@example([(("claim", "a", [("n1/nic", "2")]), True)], True)
 @settings(max_examples=600)
-@given(st.lists(st.tuples(EVENT, st.booleans()), max_size=30), st.booleans(), st.sampled_from([0, 2, 64]))
+@given(st.lists(st.tuples(EVENT, st.booleans()), max_size=30), st.booleans())
 def test_free_devices_counters_and_nodes_follow_every_event(
     events: list[tuple[Any, bool]],
     shares: bool,  # noqa: FBT001 - examples are given by position
-    unsorted: int,
 ) -> None:
     """They are those of ledger and views, and the log names each node that has more of anything than before."""
-    with patch.object(allocated_state, "_MOST_TAKEN", unsorted):
-        _follow(events, Ledger(shares=shares))
-
-
-def _follow(events: list[tuple[Any, bool]], ledger: Ledger) -> None:
-    inventory = Inventory()
+    inventory, ledger = Inventory(), Ledger(shares=shares)
     for node in ("n1", "n2"):
         inventory.put(read_object({"metadata": {"name": node}}, "Node"))
         inventory.put(counter_slice(node))

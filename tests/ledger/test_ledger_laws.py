@@ -108,7 +108,7 @@ def test_whoever_looks_later_learns_of_each_device_that_came_back(events: list[A
 
     told = {
         (pool, device): came_back
-        for (_, pool), devices in touched.by_pool().items()
+        for (_, pool), devices in touched.by_pool.items()
         for device, came_back in devices.items()
     }
     assert back <= {place for place, came_back in told.items() if came_back}

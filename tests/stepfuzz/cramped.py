@@ -4,8 +4,8 @@ from typing import Any
 
 from dra_operator.allocator.allocator import Allocator
 from dra_operator.allocator.matching import candidates, capacity, derived, equivalence, groups, selectors
-from dra_operator.inventory import nodes, views
-from dra_operator.ledger import allocated_state, availability
+from dra_operator.inventory import nodes
+from dra_operator.ledger import availability
 
 CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (capacity, "_MAX_ASKED", 3),
@@ -20,8 +20,6 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (equivalence, "_MAX_LOOKS", 4),
     (equivalence, "_MAX_SCHEMAS", 2),
     (selectors, "_MAX_DRIVERS", 1),
-    (allocated_state, "_MOST_TAKEN", 2),
-    (views, "_MAX_MATCHED", 1),
 )
 """How much is kept of what has the same maximum for all."""
 

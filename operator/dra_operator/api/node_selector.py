@@ -67,7 +67,7 @@ def _described(requirement: NodeSelectorRequirement) -> str:
     return f"{requirement.key} {requirement.operator} {values}".rstrip()
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
 def parse_node_selector(selector: NodeSelector) -> ParsedNodeSelector:
     """Return `selector` ready to be asked. Raises NodeSelectorError."""
     terms = []

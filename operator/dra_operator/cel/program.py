@@ -75,19 +75,18 @@ class Program:
         """Return the value on a device, whatever it costs up to the limit; raises CelError."""
         return self.evaluate(device, Meter())
 
-    def evaluate(self, device: PreparedDevice, meter: Meter) -> Any:
-        """Return the value on a device; raises CelError. The meter holds the cost afterwards, in either case."""
-        if device.broken is not None and self.refuses(device):
+    def evaluate(self, device: PreparedDevice | None, meter: Meter) -> Any:
+        """Return the value on a device; raises CelError. The meter holds the cost afterwards, in either case.
+
+        Without a device an expression that asks for it fails.
+        """
+        if device is not None and device.broken is not None and self.refuses(device):
             raise device.broken
         return self._evaluated(device, meter)
 
     def refuses(self, device: PreparedDevice) -> bool:
         """Return whether it fails on a device whatever it reads, for an attribute of an unknown type."""
         return device.broken is not None and not self._rules.device_is_looked_up
-
-    def evaluate_without_device(self, meter: Meter) -> Any:
-        """Return the value where there is no device; an expression that asks for it fails."""
-        return self._evaluated(None, meter)
 
     def _evaluated(self, device: PreparedDevice | None, meter: Meter) -> Any:
         try:

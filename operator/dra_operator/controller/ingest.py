@@ -98,12 +98,12 @@ class Ingest:
             effects.requeue_all |= self._ledger.version != used
             return
         self._claims.put(claim)
-        self._touched.clear()
+        self._touched.by_pool.clear()
         if self._ledger.put(claim):
             effects.foreign.add(key)
         # A device came back: one the claim held, or one we had assumed for it and another writer did not take.
-        # That somebody else took a device helps nobody; what was only taken is not among the others.
-        effects.requeue_all |= any(True in devices.values() for devices in self._touched.others.values())
+        # That somebody else took a device helps nobody.
+        effects.requeue_all |= any(True in devices.values() for devices in self._touched.by_pool.values())
         if before is None or _decisive_fields(before) != _decisive_fields(claim):
             effects.requeue.add(key)
 

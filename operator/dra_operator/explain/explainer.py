@@ -382,13 +382,13 @@ class Explainer:
             return ()
 
     def find_devices(
-        self, claim: ResourceClaim, *, decider: Decider | None = None, limits: Limits | None = None
+        self, claim: ResourceClaim, *, decider: Decider | None = None
     ) -> Iterator[tuple[Alternative, SliceDevices]]:
         """Yield the devices that each alternative of each request of a claim selects, and what keeps some of them away.
 
         Nothing of a claim that cannot be planned; what takes too long ends it.
         """
-        budget = self._begin(limits)
+        budget = self._begin(None)
         try:
             for item in _alternatives(self.allocator.plan(claim, decider)):
                 for found in self._counter.find_devices(item, budget):

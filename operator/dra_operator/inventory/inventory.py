@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakSet
 
 from dra_operator.api.core import Namespace, Node
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.api.types import DeviceClass, DeviceTaintRule, ResourceSlice
-from dra_operator.inventory.change_set import ChangeSet, Subscribers
+from dra_operator.inventory.change_set import ChangeSet
 from dra_operator.inventory.nodes import NodeIndex, NodeRecord, read_node
 from dra_operator.inventory.object_faults import Inspector, Problem
 from dra_operator.inventory.ownership import (
@@ -63,7 +64,8 @@ class Inventory:
     _ownership: dict[str, tuple[Ownership, ...]] = field(default_factory=dict)
     """What is ours of each slice, where ownership is asked for."""
     _columns: Columns = field(default_factory=Columns)
-    _subscribers: Subscribers[ChangeSet] = field(default_factory=Subscribers)
+    _subscribers: WeakSet[ChangeSet] = field(default_factory=WeakSet)
+    """Filled for as long as their owners refer to them."""
     _inspector: Inspector = field(init=False)
 
     def __post_init__(self) -> None:
@@ -213,7 +215,7 @@ class Inventory:
         grouped = slice_.counted and pool.has_groups
         if old is not None and node is not None and not grouped and alike_elsewhere(old, slice_):
             pool.replace_alike(slice_)
-            for changes in self._subscribers.all():
+            for changes in self._subscribers:
                 nodes = changes.pools.setdefault(pool.key, set())
                 if nodes is not None:
                     nodes.add(node)
@@ -237,7 +239,7 @@ class Inventory:
             self._own(pool, {}, self.settlement)
 
     def _pool_changed(self, key: PoolKey) -> None:
-        for changes in self._subscribers.all():
+        for changes in self._subscribers:
             changes.pools[key] = None
 
     def _put_class(self, item: DeviceClass) -> None:
@@ -249,7 +251,7 @@ class Inventory:
 
     def _class_changed(self, name: str) -> None:
         self.version += 1
-        for changes in self._subscribers.all():
+        for changes in self._subscribers:
             changes.classes.add(name)
         for rule in self.rule_selectors.of_class(name):
             self.rule_selectors.put(self.rules[rule])
@@ -264,7 +266,7 @@ class Inventory:
 
     def _node_changed(self, name: str) -> None:
         self.version += 1
-        for changes in self._subscribers.all():
+        for changes in self._subscribers:
             changes.nodes.add(name)
 
     def _put_namespace(self, item: Namespace) -> None:

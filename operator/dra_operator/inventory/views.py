@@ -11,20 +11,17 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import accumulate, count
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+from weakref import WeakSet
 
-from dra_operator.api.core import NodeSelector
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.versions import Features
 from dra_operator.inventory import bits
-from dra_operator.inventory.change_set import ChangeSet, Subscribers
+from dra_operator.inventory.change_set import ChangeSet
 from dra_operator.inventory.inventory import Inventory
 from dra_operator.inventory.nodes import NodeFields, NodeRecord
 from dra_operator.inventory.pool import CounterLayout, Judgement, Pool, Verdict
 from dra_operator.inventory.slices import PoolKey, Slice
-
-_SIZE_OF_SELECTOR = 16
-"""A selector takes about as much room as so many of its answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,54 +52,17 @@ class BrokenSelector(NamedTuple):
     why: str
 
 
-@dataclass(slots=True)
-class NodeMatcher:
-    """Matches node fields against nodes; each selector is asked once a node.
-
-    `size` is how many answers are kept; a selector may be asked about every node, and takes room itself.
-    """
-
-    size: int = 0
-    _answers: dict[NodeSelector, dict[str, bool | str]] = field(default_factory=dict)
-
-    def matches(self, fields: NodeFields, node: NodeRecord) -> bool:
-        """True if the fields concern the node. Raises NodeSelectorError if their selector cannot be parsed."""
-        if fields.node_name is not None:
-            return fields.node_name == node.name
-        if fields.all_nodes:
-            return True
-        return fields.selector is not None and self._selects(fields.selector, node)
-
-    def forget(self, node: str) -> None:
-        """Drop what is known of a node: its labels have changed, or it is gone."""
-        for answers in self._answers.values():
-            self.size -= answers.pop(node, None) is not None
-
-    def clear(self) -> None:
-        """Drop all answers; done now and then, as selectors that are gone leave theirs behind."""
-        self._answers.clear()
-        self.size = 0
-
-    def _selects(self, selector: NodeSelector, node: NodeRecord) -> bool:
-        answers = self._answers.get(selector)
-        if answers is None:
-            answers = self._answers[selector] = {}
-            self.size += _SIZE_OF_SELECTOR
-        answer = answers.get(node.name)
-        if answer is None:
-            try:
-                answer = matches(selector, node.name, node.labels)
-            except NodeSelectorError as error:
-                answer = str(error)
-            answers[node.name] = answer
-            self.size += 1
-        if isinstance(answer, str):
-            raise NodeSelectorError(answer)
-        return answer
+def _concern(fields: NodeFields, node: NodeRecord) -> bool:
+    """True if the fields concern the node. Raises NodeSelectorError if their selector cannot be parsed."""
+    if fields.node_name is not None:
+        return fields.node_name == node.name
+    if fields.all_nodes:
+        return True
+    return fields.selector is not None and matches(fields.selector, node.name, node.labels)
 
 
 def find_visible_slices(
-    pool: Pool, node: NodeRecord, features: Features, matcher: NodeMatcher
+    pool: Pool, node: NodeRecord, features: Features
 ) -> VisibleSlices | BrokenSelector | None:
     """Return what a node sees of a pool, or None if no slice of it concerns the node.
 
@@ -118,9 +78,9 @@ def find_visible_slices(
             continue
         try:
             if slice_.nodes.is_set:
-                if matcher.matches(slice_.nodes, node):
+                if _concern(slice_.nodes, node):
                     slices.append(slice_)
-            elif slice_.per_device_nodes and (visible := _visible_devices(slice_, node, matcher)):
+            elif slice_.per_device_nodes and (visible := _visible_devices(slice_, node)):
                 slices.append(slice_)
                 devices.append((slice_.serial, visible))
         except NodeSelectorError as error:
@@ -140,12 +100,12 @@ def same_for_all_nodes(slices: Iterable[Slice]) -> bool:
     return all(item.nodes.node_name is None and item.nodes.all_nodes for item in slices)
 
 
-def _visible_devices(slice_: Slice, node: NodeRecord, matcher: NodeMatcher) -> VisibleDevices | None:
+def _visible_devices(slice_: Slice, node: NodeRecord) -> VisibleDevices | None:
     visible = 0
     errors: list[tuple[int, str]] = []
     for index in slice_.selector_index.near(node):
         try:
-            if matcher.matches(slice_.device_fields[index].nodes, node):
+            if _concern(slice_.device_fields[index].nodes, node):
                 visible |= 1 << index
         except NodeSelectorError as error:
             if not visible:
@@ -281,16 +241,8 @@ class ViewChanges:
     removed: tuple[PoolView, ...]
 
 
-class _Seen(NamedTuple):
-    """What a node sees of a pool, or why a node selector of it cannot be parsed; neither where it sees nothing."""
-
-    view: PoolView | None = None
-    error: BrokenSelector | None = None
-
-
-_NOTHING = _Seen()
-_MAX_MATCHED = 524_288
-"""Of answers of node selectors: a hundred selectors may each be asked about 5,000 nodes."""
+_Seen: TypeAlias = PoolView | BrokenSelector | None
+"""What a node sees of a pool, or why a node selector of it cannot be parsed."""
 
 
 @dataclass(slots=True)
@@ -311,10 +263,9 @@ class Views:
     _seen: dict[str, dict[PoolKey, _Seen]] = field(default_factory=dict)
     _watchers: dict[PoolKey, set[str]] = field(default_factory=dict)
     _node_views: dict[object, NodeView] = field(default_factory=dict)
-    _matcher: NodeMatcher = field(default_factory=NodeMatcher)
     _replaced: list[PoolView] = field(default_factory=list)
     _idle: list[NodeView] = field(default_factory=list)
-    _subscribers: Subscribers[ChangeSet] = field(default_factory=Subscribers)
+    _subscribers: WeakSet[ChangeSet] = field(default_factory=WeakSet)
     _changes: ChangeSet = field(init=False)
 
     def __post_init__(self) -> None:
@@ -362,7 +313,7 @@ class Views:
         else:
             self._mark_usable(there)
         removed = self._drop_unused(work)
-        for subscriber in self._subscribers.all():
+        for subscriber in self._subscribers:
             subscriber.pools.update(dict.fromkeys(work))
         kept = tuple(view for view in added.values() if view.nodes)
         return ViewChanges(renumbering, changed_nodes | self.set_of(nodes), kept, removed)
@@ -384,8 +335,6 @@ class Views:
         The pools of nodes that are gone are among them.
         """
         work: dict[PoolKey, AbstractSet[str] | None] = dict(pools)
-        for name in nodes:
-            self._matcher.forget(name)
         for key, pool in self.inventory.pools.items() if nodes else ():
             # Most pools are of one node, and only that one has ever seen them.
             if (not pool.shared and nodes.isdisjoint(pool.local)) or work.get(key, nodes) is None:
@@ -413,12 +362,12 @@ class Views:
             targets = self.index.keys() if near is None else near
         # Where all shared slices are for all nodes, the nodes without a slice of their own see the same.
         is_alike = pool is not None and same_for_all_nodes(pool.shared.values())
-        alike: _Seen | None = None
+        alike: _Seen = None
         for name in targets:
             if name not in self.index:
                 continue
             if pool is None:
-                seen = _NOTHING
+                seen = None
             elif is_alike and name not in pool.local:
                 seen = alike = alike or self._see(pool, self.inventory.nodes[name], added)
             else:
@@ -426,22 +375,20 @@ class Views:
             self._assign(name, key, seen, moved)
 
     def _see(self, pool: Pool, node: NodeRecord, added: dict[int, PoolView]) -> _Seen:
-        visible = find_visible_slices(pool, node, self.features, self._matcher)
-        if visible is None:
-            return _NOTHING
-        if isinstance(visible, BrokenSelector):
-            return _Seen(error=visible)
+        visible = find_visible_slices(pool, node, self.features)
+        if visible is None or isinstance(visible, BrokenSelector):
+            return visible
         known = self.of_pool.setdefault(pool.key, {})
         if (found := known.get(visible.key)) is not None and found.judged_by is pool.epoch:
-            return _Seen(found)
+            return found
         view = self._build(pool, visible)
         if view is None:
-            return _NOTHING
+            return None
         if found is not None:
             self._replaced.append(found)
         known[visible.key] = view
         added[view.serial] = view
-        return _Seen(view)
+        return view
 
     def _build(self, pool: Pool, seen: VisibleSlices) -> PoolView | None:
         judgement = pool.judge(seen.slices, self.features)
@@ -482,15 +429,15 @@ class Views:
 
     def _assign(self, node: str, key: PoolKey, seen: _Seen, moved: set[str]) -> None:
         table = self._seen.setdefault(node, {})
-        old = table.get(key, _NOTHING)
-        if old.view is seen.view and old.error == seen.error:
+        old = table.get(key)
+        if old == seen:
             return
         bit = 1 << self.index[node]
-        if old.view is not None:
-            _set_nodes(old.view, old.view.nodes & ~bit)
-        if seen.view is not None:
-            _set_nodes(seen.view, seen.view.nodes | bit)
-        if seen == _NOTHING:
+        if isinstance(old, PoolView):
+            _set_nodes(old, old.nodes & ~bit)
+        if isinstance(seen, PoolView):
+            _set_nodes(seen, seen.nodes | bit)
+        if seen is None:
             del table[key]
             self._watchers[key].discard(node)
         else:
@@ -510,10 +457,10 @@ class Views:
         for name in moved:
             seen = self._seen.get(name, {}).values()
             views = sorted(
-                (item.view for item in seen if item.view is not None),
+                (item for item in seen if isinstance(item, PoolView)),
                 key=lambda view: (view.binding, view.key),
             )
-            error = min((item.error for item in seen if item.error is not None), default=None)
+            error = min((item for item in seen if isinstance(item, BrokenSelector)), default=None)
             key = (tuple(view.serial for view in views), error)
             node_view = self._node_views.get(key)
             if node_view is None:
@@ -579,8 +526,6 @@ class Views:
             if not node_view.nodes:
                 self._node_views.pop(node_view.key, None)
         self._idle.clear()
-        if self._matcher.size > _MAX_MATCHED:
-            self._matcher.clear()
         return tuple(removed)
 
     def set_of(self, nodes: Iterable[str]) -> int:

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
+from weakref import WeakSet
 
 from dra_operator.api.attributes import by_short_name
 from dra_operator.api.types import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 from dra_operator.inventory import PoolKey, bits
-from dra_operator.inventory.change_set import Subscribers
 
 DeviceKey = tuple[str, str, str]
 """Driver, pool and device name."""
@@ -26,9 +26,6 @@ _NO_AMOUNTS: Final[Mapping[str, int]] = MappingProxyType({})
 Results = tuple[DeviceRequestAllocationResult, ...]
 _Changes = Mapping[PoolKey, Mapping[str, bool]]
 """Devices by pool; true if something came back."""
-_NOTHING: Final[_Changes] = MappingProxyType({})
-_MOST_TAKEN: Final = 64
-"""Whoever looks seldom must not keep what is long gone. Sorted, it is no more than there are devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,45 +50,19 @@ _NO_SHARES: Final[Mapping[str, Shares]] = MappingProxyType({})
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class ChangedDevices:
-    """Devices whose use changed since the owner of this emptied it.
+    """Devices whose use changed since the owner of this emptied it, by pool; true if something came back.
 
-    `taken` are the results of claims that came to hold devices: most changes are of this kind, and sorting them by pool
-    takes longer than to go through them. `others` are all other devices, by pool; true if something came back. A device
-    can be in both; only the ledger says what has become of it.
+    Only the ledger says what has become of a device.
     """
 
-    taken: list[Results] = field(default_factory=list)
-    others: dict[PoolKey, dict[str, bool]] = field(default_factory=dict)
-
-    def by_pool(self) -> Mapping[PoolKey, Mapping[str, bool]]:
-        """Return all devices by pool; true if something came back."""
-        self._sort()
-        return self.others
-
-    def clear(self) -> None:
-        """Begin anew."""
-        self.taken, self.others = [], {}
-
-    def add_results(self, results: Results) -> None:
-        """Add what a claim came to hold."""
-        self.taken.append(results)
-        if len(self.taken) > _MOST_TAKEN:
-            self._sort()
+    by_pool: dict[PoolKey, dict[str, bool]] = field(default_factory=dict)
 
     def add(self, touches: _Changes) -> None:
-        """Add other devices."""
+        """Add some devices."""
         for pool, devices in touches.items():
-            known = self.others.setdefault(pool, {})
+            known = self.by_pool.setdefault(pool, {})
             for device, came_back in devices.items():
                 known[device] = came_back or known.get(device, False)
-
-    def _sort(self) -> None:
-        for results in self.taken:
-            for result in results:
-                if not result.admin_access:
-                    known = self.others.setdefault((result.driver, result.pool), {})
-                    known.setdefault(result.device, False)
-        self.taken = []
 
 
 @dataclass(slots=True)
@@ -117,7 +88,7 @@ class Ledger:
     """The devices with an exclusive use beside another use; nearly always none."""
     _arrived: set[ClaimKey] = field(default_factory=set)
     """The claims whose allocation came in, and was no decision of ours, since somebody asked."""
-    _subscribers: Subscribers[ChangedDevices] = field(default_factory=Subscribers)
+    _subscribers: WeakSet[ChangedDevices] = field(default_factory=WeakSet)
 
     def subscribe(self) -> ChangedDevices:
         """Return an object that collects the devices changed from now on."""
@@ -288,29 +259,24 @@ class Ledger:
             table[claim] = results
         if old and results and self._uses(old) == self._uses(results):
             return
-        gained = self._enter(claim, results) if results else None
-        returned = self._give_back(claim, old) if old else _NOTHING
-        if gained is None and not returned:
+        entered = self._enter(claim, results)
+        returned = self._give_back(claim, old)
+        if not entered and not returned:
             return
         self.version += 1
-        for changed in self._subscribers.all():
-            if gained is not None:
-                changed.add_results(results)
-                if gained:
-                    changed.add(gained)
-            if returned:
-                changed.add(returned)
+        for changed in self._subscribers:
+            changed.add(entered)
+            changed.add(returned)
 
-    def _enter(self, claim: ClaimKey, results: Results) -> _Changes | None:
-        """Enter what a claim holds, and return of what it left more; None if it holds nothing."""
-        gained: dict[PoolKey, dict[str, bool]] = {}
+    def _enter(self, claim: ClaimKey, results: Results) -> _Changes:
+        """Enter what a claim holds, and return that; true of what it left more."""
+        touches: defaultdict[PoolKey, dict[str, bool]] = defaultdict(dict)
         alone = (claim,)
-        found = False
         for result in results:
             if result.admin_access:
                 continue
-            found = True
             pool, device = (result.driver, result.pool), result.device
+            touches[pool].setdefault(device, False)
             if result.share_id and self.shares:
                 shares = self._shared.setdefault(pool, {}).setdefault(device, Shares())
                 shares.claims.append(claim)
@@ -320,7 +286,7 @@ class Ledger:
                     shares.amounts[name] = shares.amounts.get(name, 0) + amount.nano
                     if amount.nano < 0:
                         # The API server admits it, and so there is more for others.
-                        gained.setdefault(pool, {})[device] = True
+                        touches[pool][device] = True
                 continue
             held = self._held[pool]
             if device in held:
@@ -330,7 +296,7 @@ class Ledger:
                 held[device] = alone
                 if device in self._shared.get(pool, _NO_SHARES):
                     self._contested.add((*pool, device))
-        return gained if found else None
+        return touches
 
     def _give_back(self, claim: ClaimKey, results: Results) -> _Changes:
         touches: defaultdict[PoolKey, dict[str, bool]] = defaultdict(dict)

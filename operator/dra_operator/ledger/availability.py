@@ -6,13 +6,13 @@ on from where they last stopped.
 Source: docs/engine sections 3 to 5.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dra_operator.inventory import PoolKey, PoolView, Renumbering, Slice, ViewChanges, Views, bits
 from dra_operator.inventory.pool import CounterLayout, Draw
-from dra_operator.ledger.allocated_state import ChangedDevices, Ledger, Results
+from dra_operator.ledger.allocated_state import ChangedDevices, Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,20 +200,13 @@ class Availability:
     def refresh(self) -> ViewChanges | None:
         """Take in what changed in inventory and ledger; return the change of the views, or None."""
         changes = self.views.refresh()
-        changed = self._changed
         closed = 0
         if changes is not None:
             self._apply_views(changes)
             closed = bits.first(len(self.views.order)) if changes.renumbering else changes.nodes
-        elif not changed.taken and not changed.others:
-            return None
-        taken, others = changed.taken, changed.others
-        if taken:
-            changed.taken = []
-            closed |= self._apply_taken(taken, others)
-        if others:
-            changed.others = {}
-            closed |= self._update(others)
+        if changed := self._changed.by_pool:
+            self._changed.by_pool = {}
+            closed |= self._update(changed)
         # A view can look open until the last of its devices is up to date, so what may be closed is counted last.
         if closed:
             self._count_free(closed)
@@ -237,12 +230,13 @@ class Availability:
         for view in changes.added:
             held, shared = self.ledger.held(view.key), self.ledger.shared(view.key)
             state = self.states[view.serial] = PoolState(view, bits.first(view.size))
-            for _, position in _positions(view, held):
-                state.free &= ~(1 << position)
-            for device, position in _positions(view, shared):
-                state.free &= ~(1 << position) | self._free_beside_shares(view)
-                if shared[device].amounts:
-                    state.charged |= 1 << position
+            for device, position in view.positions.items() if held or shared else ():
+                if device in held:
+                    state.free &= ~(1 << position)
+                if device in shared:
+                    state.free &= ~(1 << position) | self._free_beside_shares(view)
+                    if shared[device].amounts:
+                        state.charged |= 1 << position
             if view.counters is not None and view.counters not in self._counters:
                 counters = self._counters[view.counters] = CounterState(view.counters)
                 for device in {*held, *shared}:
@@ -267,44 +261,6 @@ class Availability:
             else:
                 self._layouts.pop(key, None)
             self._by_device.pop(key, None)
-
-    def _apply_taken(self, taken: Iterable[Results], others: dict[PoolKey, dict[str, bool]]) -> int:
-        """Bring devices up to date that claims took in simple pools, and add those of other pools to `others`.
-
-        Return the nodes of views that have lost their last free one.
-        """
-        closed = 0
-        for results in taken:
-            driver = name = None
-            for result in results:
-                if result.admin_access:
-                    continue
-                if result.pool is not name or result.driver is not driver:
-                    driver, name = result.driver, result.pool
-                    pool = (driver, name)
-                    if view := self._only_view(pool):
-                        positions = view.positions
-                    else:
-                        devices = others.setdefault(pool, {})
-                if not view:
-                    devices.setdefault(result.device, False)
-                elif (position := positions.get(result.device)) is not None:
-                    # Whatever has come back since is among the others, for which the ledger is asked after this.
-                    closed |= self._occupy(view, 1 << position)
-        return closed
-
-    def _occupy(self, view: PoolView, devices: int) -> int:
-        """Take devices out of the free ones; return the nodes of the view if it has lost the last one."""
-        state = self.states[view.serial]
-        state.free &= ~devices
-        return 0 if state.free else view.nodes
-
-    def _only_view(self, pool: PoolKey) -> PoolView | None:
-        """Return the view of a pool if it is simple: it has only one, no device that somebody shares, no counters."""
-        views = self.views.of_pool.get(pool, {})
-        if len(views) == 1 and pool not in self._layouts and not self.ledger.shared(pool):
-            return next(iter(views.values()))
-        return None
 
     def _views_with(self, pool: PoolKey, devices: Iterable[str]) -> Iterator[tuple[str, PoolView, int]]:
         """Yield the views of a pool that have any of some devices, with each of those by name and as a set."""
@@ -331,14 +287,9 @@ class Availability:
         for pool, devices in changed.items():
             if pool not in self.views.of_pool:
                 continue
-            if self.ledger.shared(pool) or True in devices.values():
-                closed_here, helped_here = self._update_each(pool, devices)
-                closed |= closed_here
-                helped |= helped_here
-            else:
-                # A claim has taken each of them for itself alone, and has it still.
-                for _, view, bit in self._views_with(pool, devices):
-                    closed |= self._occupy(view, bit)
+            closed_here, helped_here = self._update_each(pool, devices)
+            closed |= closed_here
+            helped |= helped_here
             if pool in self._layouts:
                 helped |= self._update_counters(pool, devices)
         if helped:
@@ -413,19 +364,6 @@ class Availability:
             if view.error is not None or any(self.states[pool.serial].free for pool in view.pools):
                 nonempty |= 1 << position
         self.nonempty = (self.nonempty & ~nodes) | nonempty
-
-
-def _positions(view: PoolView, devices: Collection[str]) -> Iterator[tuple[str, int]]:
-    """Yield those of some devices that a view has, with their positions; of a wide pool it has only a few."""
-    if len(devices) < view.size:
-        for device in devices:
-            if (position := view.positions.get(device)) is not None:
-                yield device, position
-        return
-    for offset, slice_ in view.placed:
-        for index, device in enumerate(slice_.names):
-            if device in devices:
-                yield device, offset + index
 
 
 def _index(views: Iterable[PoolView]) -> _Index:

@@ -43,15 +43,13 @@ class Cause(Enum):
 class Breakage:
     """One thing that is wrong with an allocation.
 
-    `device` is driver, pool and name, with `generation` of the pool that lacks it and the one that had it last, 0 if
-    that is not known; or `taint` and the `rule` that sets it, empty if the slice does. Without a device `node` is the
-    node that is gone.
+    `device` is driver, pool and name, with `generation` of the pool that lacks it; or `taint` and the `rule` that sets
+    it, empty if the slice does. Without a device `node` is the node that is gone.
     """
 
     cause: Cause
     device: DeviceKey | None = None
     generation: int = 0
-    last_generation: int = 0
     node: str = ""
     taint: DeviceTaint | None = None
     rule: str = ""
@@ -98,8 +96,6 @@ class BrokenAllocations:
     _published: dict[PoolKey, _NewestSlices] = field(default_factory=dict)
     _since: dict[DeviceKey, float] = field(default_factory=dict)
     """Since when a device is missing, by the clock; for ever if that has lasted."""
-    _generations: dict[DeviceKey, int] = field(default_factory=dict)
-    """The generation in which each device in use was seen last."""
     _due: dict[ClaimKey, float] = field(default_factory=dict)
     """When time alone may break an allocation, by the clock."""
     _dirty: dict[ClaimKey, None] = field(default_factory=dict)
@@ -183,7 +179,6 @@ class BrokenAllocations:
                 devices[device] = claims
             else:
                 self._since.pop((*pool, device), None)
-                self._generations.pop((*pool, device), None)
             if not devices:
                 self._of_pool.pop(pool, None)
                 self._published.pop(pool, None)
@@ -221,7 +216,6 @@ class BrokenAllocations:
                     is_known = False
                 continue
             self._since.pop((*pool, result.device), None)
-            self._generations[*pool, result.device] = found[0].generation
             breakages += self._tainted(claim, result, *found, now=now, wall=wall)
         if breakages:
             self.found[claim] = tuple(dict.fromkeys(breakages))
@@ -241,8 +235,7 @@ class BrokenAllocations:
             self._wait(claim, due)
             return None
         self._since[device] = -math.inf
-        last = self._generations.get(device, 0)
-        return Breakage(Cause.DEVICE_MISSING, device, published.slices[0].generation, last)
+        return Breakage(Cause.DEVICE_MISSING, device, published.slices[0].generation)
 
     def _tainted(
         self,
