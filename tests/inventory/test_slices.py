@@ -1,14 +1,11 @@
 """Slices as the core keeps them."""
 
-from dataclasses import fields
-
 import pytest
 
 from dra_operator.api.read import read_object
 from dra_operator.api.types import Device
 from dra_operator.api.wire import wire_fields
-from dra_operator.inventory import slices
-from dra_operator.inventory.slices import PLAIN, Columns, DeviceFields, Slice, read_slice
+from dra_operator.inventory.slices import PLAIN, Columns, DeviceFields, read_slice
 
 SELECTOR = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}
 TRAITS = {
@@ -25,13 +22,6 @@ TRAITS = {
 """The fields of a device that its device_fields tell, each with a value."""
 ELSEWHERE = {"name", "attributes", "capacity"}
 UNUSED = {"nodeAllocatableResources"}
-NEVER_COMPARED = {"serial", "selector_index"}
-OF_A_POOL = {
-    *("name", "driver", "pool", "generation", "slice_count"),
-    *("nodes", "per_device_nodes", "skip_node_operations"),
-    *("counter_sets", "counted", "has_groups"),
-}
-"""The fields of a slice by which nodes may judge its pool that do not see its devices."""
 
 
 def device_fields(**fields: object) -> DeviceFields:
@@ -53,9 +43,3 @@ def test_no_trait_of_a_device_is_lost(name: str) -> None:
     assert device_fields(**{name: TRAITS[name]}) != PLAIN
     assert device_fields() is PLAIN
     assert device_fields(nodeAllocatableResources={"cpu": {}}) is PLAIN
-
-
-def test_it_is_said_of_each_field_of_a_slice_who_notices_its_change() -> None:
-    """All nodes that see the pool do, unless it is about devices that only one of them sees."""
-    assert {field.name for field in fields(Slice)} == slices._OF_DEVICES | OF_A_POOL | NEVER_COMPARED
-    assert not slices._OF_DEVICES & OF_A_POOL

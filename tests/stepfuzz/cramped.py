@@ -4,7 +4,6 @@ from typing import Any
 
 from dra_operator.allocator.allocator import Allocator
 from dra_operator.allocator.matching import candidates, capacity, derived, equivalence, groups, selectors
-from dra_operator.inventory import nodes
 from dra_operator.ledger import availability
 
 CRAMPED: tuple[tuple[Any, str, int], ...] = (
@@ -16,7 +15,6 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (derived, "_MAX_EXPRESSIONS", 2),
     (derived, "_MAX_SLICES", 6),
     (groups, "_MOST_KEPT", 10_000),
-    (nodes, "_MOST_TRAITS", 2),
     (equivalence, "_MAX_LOOKS", 4),
     (equivalence, "_MAX_SCHEMAS", 2),
     (selectors, "_MAX_DRIVERS", 1),

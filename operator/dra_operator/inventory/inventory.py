@@ -1,8 +1,7 @@
 """The inventory: everything that exists and that a decision could depend on, kept incrementally.
 
 Objects come in typed, in any order, and what is kept is what decisions need. What nodes see is derived in `views`, from
-the change sets that are filled here: a slice that stays alike in what other nodes could notice costs its own node's
-view only.
+the change sets that are filled here.
 """
 
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from dra_operator.api.core import Namespace, Node
 from dra_operator.api.names import ADMIN_ACCESS_LABEL
 from dra_operator.api.types import DeviceClass, DeviceTaintRule, ResourceSlice
 from dra_operator.inventory.change_set import ChangeSet
-from dra_operator.inventory.nodes import NodeIndex, NodeRecord, read_node
+from dra_operator.inventory.nodes import NodeRecord, read_node
 from dra_operator.inventory.object_faults import Inspector, Problem
 from dra_operator.inventory.ownership import (
     Ownership,
@@ -27,15 +26,7 @@ from dra_operator.inventory.ownership import (
 )
 from dra_operator.inventory.pool import Pool
 from dra_operator.inventory.rule_selectors import RuleSelectors
-from dra_operator.inventory.slices import (
-    Columns,
-    PoolKey,
-    Slice,
-    alike_elsewhere,
-    read_slice,
-    same_content,
-    with_taints,
-)
+from dra_operator.inventory.slices import Columns, PoolKey, Slice, read_slice, same_content, with_taints
 from dra_operator.inventory.taints import touches
 
 
@@ -54,7 +45,6 @@ class Inventory:
     rules: dict[str, DeviceTaintRule] = field(default_factory=dict)
     settlement: Settlement | None = None
     full_names: bool = False
-    node_index: NodeIndex = field(init=False)
     rule_selectors: RuleSelectors = field(init=False)
     version: int = 0
     rules_version: int = 0
@@ -69,7 +59,6 @@ class Inventory:
     _inspector: Inspector = field(init=False)
 
     def __post_init__(self) -> None:
-        self.node_index = NodeIndex(self.nodes)
         self.rule_selectors = RuleSelectors(self.classes)
         self._inspector = Inspector(
             self.pools, self.classes, self.rules, self.rule_selectors, self.subscribe()
@@ -124,8 +113,7 @@ class Inventory:
                 if self.classes.pop(name, None) is not None:
                     self._class_changed(name)
             case "Node":
-                if (node := self.nodes.pop(name, None)) is not None:
-                    self.node_index.replace(node, None)
+                if self.nodes.pop(name, None) is not None:
                     self._node_changed(name)
             case "DeviceTaintRule":
                 if (rule := self.rules.pop(name, None)) is not None:
@@ -210,16 +198,6 @@ class Inventory:
         if old is not None and same_content(old, slice_):
             return
         self.version += 1
-        node = slice_.nodes.node_name
-        # Where devices name groups, counters depend on which slices a node sees.
-        grouped = slice_.counted and pool.has_groups
-        if old is not None and node is not None and not grouped and alike_elsewhere(old, slice_):
-            pool.replace_alike(slice_)
-            for changes in self._subscribers:
-                nodes = changes.pools.setdefault(pool.key, set())
-                if nodes is not None:
-                    nodes.add(node)
-            return
         pool.put(slice_)
         self._pool_changed(pool.key)
 
@@ -258,10 +236,8 @@ class Inventory:
             self._taint(self.rules[rule])
 
     def _put_node(self, node: NodeRecord) -> None:
-        old = self.nodes.get(node.name)
-        if old != node:
+        if self.nodes.get(node.name) != node:
             self.nodes[node.name] = node
-            self.node_index.replace(old, node)
             self._node_changed(node.name)
 
     def _node_changed(self, name: str) -> None:

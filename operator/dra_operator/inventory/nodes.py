@@ -1,4 +1,4 @@
-"""Nodes, as far as allocation looks at them, and an index of which node selectors can concern which nodes.
+"""Nodes, as far as allocation looks at them, and an index of which node selectors can concern a node.
 
 A claim must not be pinned to a node that its pod could not reach: being deleted, cordoned or not ready. Fields that
 select nodes are filed under the labels or the name that they require (an inverted index); what is found may still be
@@ -7,7 +7,6 @@ Source: docs/dra-semantics 2.2; k8s.io/component-helpers/scheduling/corev1/nodea
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
@@ -21,7 +20,6 @@ Trait = tuple[str | None, ...]
 """What of a node is looked at: the keys of labels, None for its name."""
 Values = tuple[str | None, ...]
 """What is found there; None for a label that a node has not."""
-_MOST_TRAITS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,44 +38,6 @@ class NodeRecord:
     def values(self, trait: Trait) -> Values:
         """Return what the node has there."""
         return tuple([self.name if key is None else self.labels.get(key) for key in trait])
-
-
-@dataclass(slots=True)
-class NodeIndex:
-    """Nodes by what they have: by each trait that has been asked about, kept up to date from then on.
-
-    Nobody asks for nodes that lack a label, which are nearly all where each rack has a label of its own.
-    """
-
-    nodes: Mapping[str, NodeRecord]
-    _tables: dict[Trait, dict[Values, set[str]]] = field(default_factory=dict)
-
-    def having(self, trait: Trait, values: Values) -> AbstractSet[str]:
-        """Return the names of the nodes that have these values there."""
-        table = self._tables.get(trait)
-        if table is None:
-            # DeviceFields of selectors that are gone leave their tables behind.
-            if len(self._tables) == _MOST_TRAITS:
-                self._tables.clear()
-            table = self._tables[trait] = {}
-            for node in self.nodes.values():
-                _enter(table, node.values(trait), node.name)
-        return table.get(values, frozenset())
-
-    def replace(self, old: NodeRecord | None, new: NodeRecord | None) -> None:
-        """Replace a node that has changed, come (`old` is None) or gone (`new` is None)."""
-        for trait, table in self._tables.items():
-            if old is not None and (there := table.get(values := old.values(trait))) is not None:
-                there.discard(old.name)
-                if not there:
-                    del table[values]
-            if new is not None:
-                _enter(table, new.values(trait), new.name)
-
-
-def _enter(table: dict[Values, set[str]], values: Values, name: str) -> None:
-    if None not in values:
-        table.setdefault(values, set()).add(name)
 
 
 def read_node(node: Node) -> NodeRecord:
@@ -173,12 +133,6 @@ class SelectorIndex:
         for trait, table in self.filed.items():
             found.update(table.get(node.values(trait), ()))
         return sorted(found.union(self.everywhere)) if found else self.everywhere
-
-    def nodes(self, index: NodeIndex) -> AbstractSet[str] | None:
-        """Return the names of the nodes that any of the fields can concern, or None if that can be all."""
-        if self.everywhere:
-            return None
-        return set().union(*(index.having(trait, values) for trait, values in self.marks()))
 
 
 NOWHERE: Final = SelectorIndex()

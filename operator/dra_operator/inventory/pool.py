@@ -7,7 +7,6 @@ Source: docs/dra-semantics 2.2 and 2.3, which describe upstream's pool gathering
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -15,7 +14,7 @@ from typing import Final
 from dra_operator.api.text import listed
 from dra_operator.api.versions import Features
 from dra_operator.inventory import bits
-from dra_operator.inventory.nodes import NodeIndex, NodeRecord, SelectorIndex
+from dra_operator.inventory.nodes import NodeRecord, SelectorIndex
 from dra_operator.inventory.slices import CounterUse, PoolKey, Slice
 
 
@@ -152,8 +151,8 @@ class Judgement:
 class Pool:
     """All slices of one driver and pool name, of every generation, by name.
 
-    `local` holds those with a node name, by that name; `shared` the others. `epoch` is
-    another object after each change that a node could notice in a slice that does not concern it.
+    `local` holds those with a node name, by that name; `shared` the others. `epoch` is another object after each
+    change.
     """
 
     key: PoolKey
@@ -164,27 +163,23 @@ class Pool:
     _layouts: dict[frozenset[str], CounterLayout | CounterError] = field(default_factory=dict)
     _of_generation: dict[tuple[int, Features], _Counters] = field(default_factory=dict)
     _sorted: dict[int, tuple[Slice, ...]] | None = None
-    _replaced: bool = False
-    _grouped: set[str] = field(default_factory=set)
     _shared_row: tuple[tuple[Slice, ...], SelectorIndex] | None = None
     _newest_nodes: tuple[str, ...] | None = None
-
-    @property
-    def has_groups(self) -> bool:
-        """True if any device names compatibility groups: counters then depend on which slices a node sees."""
-        return bool(self._grouped)
 
     def put(self, slice_: Slice) -> None:
         """Add a slice, or replace the one of that name."""
         if slice_.name in self.slices:
             self.remove(slice_.name)
-        self._store(slice_)
+        self.slices[slice_.name] = slice_
+        if slice_.nodes.node_name is None:
+            self.shared[slice_.name] = slice_
+        else:
+            self.local.setdefault(slice_.nodes.node_name, {})[slice_.name] = slice_
         self._forget()
 
     def remove(self, name: str) -> None:
         """Remove a slice."""
         old = self.slices.pop(name)
-        self._grouped.discard(name)
         if old.nodes.node_name is None:
             del self.shared[name]
         else:
@@ -194,21 +189,12 @@ class Pool:
                 del self.local[old.nodes.node_name]
         self._forget()
 
-    def replace_alike(self, slice_: Slice) -> None:
-        """Replace a slice by one that is alike in everything another node's view could depend on."""
-        self._store(slice_)
-        self._replaced = True
-
     def near(self, node: NodeRecord) -> Iterable[Slice]:
         """Return the shared slices that can concern a node, sorted by name."""
         if not self.shared:
             return ()
         row, index = self._row()
         return [row[position] for position in index.near(node)]
-
-    def nodes_near(self, index: NodeIndex) -> AbstractSet[str] | None:
-        """Return the names of the nodes that a shared slice can concern, or None if that can be all."""
-        return self._row()[1].nodes(index)
 
     def generations(self) -> dict[int, tuple[Slice, ...]]:
         """Return the slices by generation, sorted by name."""
@@ -218,11 +204,6 @@ class Pool:
                 slice_ = self.slices[name]
                 grouped.setdefault(slice_.generation, []).append(slice_)
             self._sorted = {generation: tuple(group) for generation, group in grouped.items()}
-        elif self._replaced:
-            # Thousands of slices may be replaced before somebody asks.
-            for generation, group in self._sorted.items():
-                self._sorted[generation] = tuple([self.slices[item.name] for item in group])
-        self._replaced = False
         return self._sorted
 
     def judge(self, relevant: Sequence[Slice], features: Features) -> Judgement:
@@ -276,20 +257,10 @@ class Pool:
             self._shared_row = row, SelectorIndex.union(slice_.selector_index for slice_ in row)
         return self._shared_row
 
-    def _store(self, slice_: Slice) -> None:
-        self.slices[slice_.name] = slice_
-        if slice_.has_groups:
-            self._grouped.add(slice_.name)
-        if slice_.nodes.node_name is None:
-            self.shared[slice_.name] = slice_
-        else:
-            self.local.setdefault(slice_.nodes.node_name, {})[slice_.name] = slice_
-
     def _counters(self, everything: Sequence[Slice], features: Features) -> _Counters:
         concerned = [item for item in everything if item.counted or item.counter_sets]
         if not concerned or not features.partitionable_devices:
             return None
-        # By name, so that a slice that was replaced by one with the same counters keeps its layout.
         key = frozenset(item.name for item in concerned)
         if (found := self._layouts.get(key)) is None:
             try:

@@ -316,25 +316,7 @@ class Slice:
 
 
 _CONTENT = tuple(item.name for item in fields(Slice) if item.name not in ("serial", "selector_index"))
-_OF_DEVICES: Final = {
-    *(
-        "names",
-        "indexes",
-        "every",
-        "device_fields",
-        "shareable",
-        "binding",
-        "taints",
-        "tainted",
-        "tainted_groups",
-    ),
-    *("ours", "half_owned"),
-    *("schema", "serials", "capacity_shape", "attributes", "capacity", "full_names"),
-    *("given_whole", "is_ordinary", "unreadable"),
-}
-"""What only nodes notice that see the devices of a slice, but for what these take from counters."""
 _content = attrgetter(*_CONTENT)
-_apart_from_devices = attrgetter(*(name for name in _CONTENT if name not in _OF_DEVICES))
 
 
 def read_slice(wire: ResourceSlice, columns: Columns, *, full_names: bool = False) -> Slice:
@@ -451,15 +433,6 @@ def with_taints(
 def same_content(old: Slice, new: Slice) -> bool:
     """True if two slices say the same; columns and records are shared, so this is cheap."""
     return bool(_content(old) == _content(new))
-
-
-def alike_elsewhere(old: Slice, new: Slice) -> bool:
-    """True if no node can notice the change of a slice that does not see its devices: they take the same as before."""
-    return _apart_from_devices(old) == _apart_from_devices(new) and all(
-        old.names[index] == new.names[index]
-        and old.device_fields[index].consumes == new.device_fields[index].consumes
-        for index in bits.each(old.counted)
-    )
 
 
 def _of_device(columns: Mapping[str, Column[_T]], index: int) -> dict[str, _T]:

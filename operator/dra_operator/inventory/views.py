@@ -327,39 +327,28 @@ class Views:
         self.index = {name: position for position, name in enumerate(self.order)}
         return Renumbering(tuple(left), tuple(sorted([self.index[name] for name in after - before])))
 
-    def _work(
-        self, pools: Mapping[PoolKey, set[str] | None], nodes: set[str]
-    ) -> dict[PoolKey, AbstractSet[str] | None]:
-        """Return the pools to update, each with the nodes whose view of it may change, or None for all.
+    def _work(self, pools: Iterable[PoolKey], nodes: set[str]) -> dict[PoolKey, AbstractSet[str]]:
+        """Return the pools to update, each with the nodes whose view of it may change.
 
         The pools of nodes that are gone are among them.
         """
-        work: dict[PoolKey, AbstractSet[str] | None] = dict(pools)
+        work: dict[PoolKey, AbstractSet[str]] = {}
+        for key in pools:
+            pool, watchers = self.inventory.pools.get(key), self._watchers.setdefault(key, set())
+            if pool is None:
+                work[key] = set(watchers)
+            else:
+                work[key] = self.index.keys() if pool.shared else pool.local.keys() | watchers
         for key, pool in self.inventory.pools.items() if nodes else ():
             # Most pools are of one node, and only that one has ever seen them.
-            if (not pool.shared and nodes.isdisjoint(pool.local)) or work.get(key, nodes) is None:
-                continue
-            near = self._near(key, pool)
-            concerned = nodes if near is None else nodes & near
-            if concerned:
-                work[key] = concerned | (work.get(key) or set())
+            if key not in work and (pool.shared or not nodes.isdisjoint(pool.local)):
+                work[key] = nodes
         return work
 
-    def _near(self, key: PoolKey, pool: Pool) -> AbstractSet[str] | None:
-        """Return the nodes that see a pool or could, or None if that can be all nodes."""
-        reached = pool.nodes_near(self.inventory.node_index) if pool.shared else frozenset()
-        return None if reached is None else reached | pool.local.keys() | self._watchers.get(key, frozenset())
-
     def _update(
-        self, key: PoolKey, targets: AbstractSet[str] | None, moved: set[str], added: dict[int, PoolView]
+        self, key: PoolKey, targets: AbstractSet[str], moved: set[str], added: dict[int, PoolView]
     ) -> None:
         pool = self.inventory.pools.get(key)
-        watchers = self._watchers.setdefault(key, set())
-        if pool is None:
-            targets = set(watchers)
-        elif targets is None:
-            near = self._near(key, pool)
-            targets = self.index.keys() if near is None else near
         # Where all shared slices are for all nodes, the nodes without a slice of their own see the same.
         is_alike = pool is not None and same_for_all_nodes(pool.shared.values())
         alike: _Seen = None
