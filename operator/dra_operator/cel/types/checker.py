@@ -8,8 +8,7 @@ Source: cel-go `checker/checker.go`, `checker/env.go`, `common/errors.go`.
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from dra_operator.api.fast_dataclass import fast_dataclass
 from dra_operator.cel.errors import CelError, compile_error, place
@@ -51,12 +50,8 @@ _LITERALS: Final[dict[type, Type]] = {
     bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL,
 }  # fmt: skip
 
-_Resolved: TypeAlias = dict[tuple[object, ...], tuple[tuple[str, ...], Type]]
-"""The overloads and the result of a call, by its function and the types of its arguments."""
 _MOST_ERRORS: Final = 100
 """How many errors are kept, in the order of their discovery."""
-_MOST_REMEMBERED: Final = 4096
-"""How many calls are remembered, by function and types of arguments."""
 
 
 @fast_dataclass
@@ -98,18 +93,6 @@ def _undeclared(name: str, position: int) -> CelError:
     return compile_error(f"undeclared reference to '{name}' (in container '')", position)
 
 
-@cache
-def _remembered(_environment: Environment) -> _Resolved:
-    """Return what calls came to in an environment, as far as it is remembered."""
-    return {}
-
-
-def _remember(resolved: _Resolved, known: tuple[object, ...], found: tuple[tuple[str, ...], Type]) -> None:
-    if len(resolved) >= _MOST_REMEMBERED:
-        resolved.clear()
-    resolved[known] = found
-
-
 def qualified_name(expr: nodes.Expr) -> str | None:
     """Return the dotted name that an expression may be, or None."""
     if isinstance(expr, nodes.Ident):
@@ -122,15 +105,13 @@ def qualified_name(expr: nodes.Expr) -> str | None:
 
 class _Checker:
     __slots__ = (
-        "environment", "errors", "functions", "mapping", "overloads", "resolved", "scopes", "types",
-        "variables",
+        "environment", "errors", "functions", "mapping", "overloads", "scopes", "types", "variables",
     )  # fmt: skip
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
         self.errors: list[CelError] = []
         self.functions = environment.functions
-        self.resolved = _remembered(environment)
         self.types: dict[int, Type] = {}
         self.overloads: dict[int, tuple[str, ...]] = {}
         self.mapping: Mapping = {}
@@ -273,16 +254,10 @@ class _Checker:
                     self.types[call.id] = self._report(mismatch)
             self.overloads[call.id] = (declared[0].id,)
             return call
-        # Types without parameters are bound to nothing, so what comes of them is the same in every expression.
-        known = (name, call.target is None, *arguments)
-        resolved = self.resolved.get(known)
+        resolved = self._resolved(declared, arguments, call)
         if resolved is None:
-            resolved = self._resolved(declared, arguments, call)
-            if resolved is None:
-                self.types[call.id] = self._report(self._no_match(name, arguments, call))
-                return call
-            if not (resolved[1].generic or any(kind.generic for kind in arguments)):
-                _remember(self.resolved, known, resolved)
+            self.types[call.id] = self._report(self._no_match(name, arguments, call))
+            return call
         self.overloads[call.id], self.types[call.id] = resolved
         return call
 
