@@ -42,6 +42,8 @@ SIZES: Final = (1, 1, 1, 2, 2, 4, 8)
 """Cards, or eighths of one, that jobs ask for."""
 CPU: Final = 4
 """For each card."""
+MOST_DEVICES: Final = 64
+"""Of a slice, for an API server, if they draw on counters."""
 _COMMIT: Final = 3600
 _REASONS: Final = (
     ("", ""),
@@ -229,8 +231,10 @@ def _slices(number: int, month: Month, change: int) -> Iterator[dict[str, Any]]:
         return
     counters = {"memory": {"value": "80Gi"}, **{f"slice-{each}": {"value": "1"} for each in range(8)}}
     sets = [{"name": f"card-{card}", "counters": counters} for card in range(CARDS)]
-    for part, chosen in enumerate((devices[:80], devices[80:], [])):
-        body = resource_slice(f"{pool}-{part}", chosen, pool=pool, generation=change + 1, count=3)
+    starts = range(0, len(devices), MOST_DEVICES)
+    parts = [*(devices[start : start + MOST_DEVICES] for start in starts), []]
+    for part, chosen in enumerate(parts):
+        body = resource_slice(f"{pool}-{part}", chosen, pool=pool, generation=change + 1, count=len(parts))
         if not chosen:
             del body["spec"]["devices"]
             body["spec"]["sharedCounters"] = sets

@@ -5,7 +5,7 @@ Source: docs/history.md, "Replay".
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from statistics import fmean
 from typing import Final
@@ -15,9 +15,9 @@ from dra_operator.history.holdings import Holding, HoldingClaim, read_holdings
 from dra_operator.history.jobs import Job, Jobs, read_jobs
 from dra_operator.history.reader import Reader, Span, time_text
 from dra_operator.history.replay import Order, Replay, Run
-from dra_operator.history.report import BY_AMOUNT, HOUR, NOBODY, quantile
+from dra_operator.history.report import BY_AMOUNT, NOBODY, quantile
 from dra_operator.history.schema import MICRO
-from dra_operator.history.sweep import STATES, Amount, Sweep
+from dra_operator.history.sweep import HOUR, STATES, Sweep
 from dra_operator.history.timeline import ChangedHistory, Changes, History
 from dra_operator.inventory import PoolKey
 from dra_operator.questions.answers import QuestionError
@@ -81,24 +81,12 @@ class ReplayReport:
 
 @dataclass(slots=True)
 class _Part:
-    """One of the three: when each job started; in card-time, cards by state, and what namespaces hold of classes."""
+    """One of the three: when each job started; in card-hours what namespaces held of classes, and cards by state."""
 
     source: str
     started: Mapping[Job, int]
-    states: dict[str, Amount] = field(default_factory=lambda: defaultdict(int))
-    held: dict[tuple[str, str], Amount] = field(default_factory=lambda: defaultdict(int))
-
-    def add_state(self, at: int, state: str, amount: Amount, idle: Amount) -> None:  # noqa: ARG002
-        """Add cards in a state."""
-        self.states[state] += amount
-
-    def add_share(self, at: int, holding: Holding, node: str, amount: Amount, idle: Amount) -> None:  # noqa: ARG002
-        """Add what a claim had."""
-        for key in ((holding.claim.namespace, holding.device_class or NOBODY), _OF_ALL):
-            self.held[key] += amount
-
-    def add_unpublished(self, at: int, holding: Holding, amount: Amount) -> None:
-        """Leave out what is not published."""
+    held: Mapping[tuple[str, str], Fraction]
+    states: Mapping[str, Fraction]
 
     def build_row(self, key: tuple[str, str], span: Span) -> ReplayRow:
         """Return what became of the jobs of a namespace and class, or of all."""
@@ -116,13 +104,29 @@ class _Part:
             quantile(waits, 50) / MICRO,
             quantile(waits, 90) / MICRO,
             fmean(waits) / MICRO if waits else 0.0,
-            Fraction(self.held.get(key, 0)) / HOUR,
+            self.held.get(key, Fraction(0)),
         )
 
     def build_cards(self) -> ReplayCards:
         """Return the cards by state."""
-        states = {state: Fraction(self.states[state]) / HOUR for state in STATES}
-        return ReplayCards(self.source, sum(states.values(), Fraction(0)), **states)
+        return ReplayCards(self.source, sum(self.states.values(), Fraction(0)), **self.states)
+
+
+def _build_part(
+    source: str,
+    started: Mapping[Job, int],
+    history: History,
+    span: Span,
+    holdings: Mapping[PoolKey, Mapping[str, list[Holding]]],
+) -> _Part:
+    sweep = Sweep(history, span, by_amount=BY_AMOUNT)
+    sweep.run(holdings)
+    held: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
+    for (_, claim, device_class, _, denominator), (amount, *_) in sweep.shares.items():
+        for key in ((claim.namespace, device_class or NOBODY), _OF_ALL):
+            held[key] += Fraction(amount, denominator * HOUR)
+    hours = sweep.hours()
+    return _Part(source, started, held, {state: hours[span.since, state] for state in STATES})
 
 
 def compare(reader: Reader, span: Span, changes: Changes, order: Order) -> ReplayReport:
@@ -132,9 +136,9 @@ def compare(reader: Reader, span: Span, changes: Changes, order: Order) -> Repla
     """
     kept = ChangedHistory(reader, Changes())
     jobs = read_jobs(kept, span)
-    record = _Part(RECORD, {job: span.until if job.started is None else job.started for job in jobs.items})
-    Sweep(reader, span, record, by_amount=BY_AMOUNT).run(read_holdings(reader, span))
-    parts = [record, _replay(REPLAY, kept, span, jobs, order)]
+    started = {job: span.until if job.started is None else job.started for job in jobs.items}
+    parts = [_build_part(RECORD, started, reader, span, read_holdings(reader, span))]
+    parts += [_replay(REPLAY, kept, span, jobs, order)]
     if changes != Changes():
         _refuse_unknown(changes, reader, span, jobs)
         changed = ChangedHistory(reader, changes)
@@ -194,10 +198,9 @@ def _replay(source: str, history: ChangedHistory, span: Span, jobs: Jobs, order:
 
 def _sum_up(source: str, history: ChangedHistory, span: Span, jobs: Jobs, replay: Replay) -> _Part:
     started = dict.fromkeys(jobs.items, span.until) | {run.job: run.started for run in replay.runs}
-    part = _Part(source, started)
-    holdings = _read_holdings([*replay.runs, *replay.shared_runs], span)
-    Sweep(history, span, part, by_amount=BY_AMOUNT).run(holdings)
-    return part
+    return _build_part(
+        source, started, history, span, _read_holdings([*replay.runs, *replay.shared_runs], span)
+    )
 
 
 def _read_holdings(runs: Iterable[Run], span: Span) -> Mapping[PoolKey, Mapping[str, list[Holding]]]:

@@ -5,17 +5,15 @@ Only what a claim held and when pods ran is read, each body once. Source: docs/h
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
-
-import orjson
+from typing import Final, Protocol, TypeVar
 
 from dra_operator.api.convert import Body
 from dra_operator.api.names import GROUP, RESERVATION_RESOURCE
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.history.reader import Reader, Span, StateRow
-from dra_operator.history.schema import HOLDS, RUNS, digest_of
+from dra_operator.history.schema import HOLDS, RUNS
 from dra_operator.inventory import PoolKey
 
 _POD_GROUPS: Final = "scheduling.k8s.io"
@@ -48,15 +46,15 @@ class Holding:
     consumed: Mapping[str, int]
 
 
-def find_idle(claims: Iterable[HoldingClaim], since: int, until: int) -> int:
+def find_idle(claims: Sequence[HoldingClaim], since: int, until: int) -> int:
     """Return for how long, within a span, no pod of any of some claims ran."""
     found, end = until - since, since
-    runs = [run for claim in claims for run in claim.runs if run[0] < until and run[1] > since]
-    for run in sorted(runs) if len(runs) > 1 else runs:
-        begin, last = max(run[0], end), min(run[1], until)
-        if last > begin:
-            found -= last - begin
-            end = last
+    runs = claims[0].runs if len(claims) == 1 else sorted([run for claim in claims for run in claim.runs])
+    for begin, last in runs:
+        if last > end and begin < until:
+            stop = min(last, until)
+            found -= stop - max(begin, end)
+            end = stop
     return found
 
 
@@ -66,45 +64,47 @@ _NO_AMOUNTS: Final[Mapping[str, int]] = {}
 def read_holdings(reader: Reader, span: Span) -> dict[PoolKey, dict[str, list[Holding]]]:
     """Return what claims held in a span, by pool and device, in the order of their beginning. Raises StoreError."""
     runs = _PodRuns(reader, span)
-    claims: dict[str, tuple[HoldingClaim, int, bytes, list[Holding]]] = {}
-    """By uid, with what each had last, and until when."""
+    claims: dict[str, tuple[HoldingClaim, StateRow, list[Holding]]] = {}
+    """By uid, with the last state of each, and what it had then."""
     found: dict[PoolKey, dict[str, list[Holding]]] = defaultdict(lambda: defaultdict(list))
     for row in reader.read_states(span, "ResourceClaim", flags=HOLDS):
         begin, end = max(row.since, span.since), min(row.until, span.until)
         if begin >= end:
             continue
-        named = _classes_of(row.content)
-        metadata, status = row.body["metadata"], row.body["status"]
-        results = status["allocation"].get("devices", {}).get("results") or ()
-        told = digest_of(orjson.dumps(results))
-        if (known := claims.get(row.uid)) is None:
-            pods = [
-                each["uid"] for each in metadata.get("ownerReferences") or () if each.get("kind") == "Pod"
-            ]
-            known = HoldingClaim(row.namespace, row.name, row.uid, pods[0] if pods else ""), 0, b"", []
-        claim, until, before, held = known
-        if (until, before) == (row.since, told):
+        told = row.stored
+        results = _results_of(told)
+        if (known := claims.get(row.uid)) is not None:
+            claim, before, held = known
+        else:
+            owners = told["metadata"].get("ownerReferences") or ()
+            pods = [each["uid"] for each in owners if each.get("kind") == "Pod"]
+            claim, before, held = HoldingClaim(row.namespace, row.name, row.uid, *pods[:1]), None, []
+        if before is not None and before.until == row.since and _results_of(before.stored) == results:
             # Something else of it has changed.
             for holding in held:
                 holding.until = end
         else:
-            held = []
-            for each in [each for each in results if not each.get("adminAccess")]:
-                holding = _build_holding(each, claim, begin, end, named)
+            classes, held = _classes_of(row.content), []
+            for each in results:
+                if each.get("adminAccess"):
+                    continue
+                consumed, device_class = each.get("consumedCapacity"), classes.get(each["request"], "")
+                amounts = _read_amounts(consumed) if consumed else _NO_AMOUNTS
+                is_share = bool(each.get("shareID"))
+                holding = Holding(begin, end, claim, each["device"], device_class, is_share, amounts)
                 held.append(holding)
-                found[each["driver"], each["pool"]][holding.device].append(holding)
-        claims[row.uid] = claim, row.until, told, held
-        runs.add(claim, status.get("reservedFor") or (), Span(begin, end))
+                found[each["driver"], each["pool"]][each["device"]].append(holding)
+        claims[row.uid] = claim, row, held
+        runs.add(claim, told["status"].get("reservedFor") or (), Span(begin, end))
     return found
 
 
-def _build_holding(
-    result: Body, claim: HoldingClaim, since: int, until: int, classes: Mapping[str, str]
-) -> Holding:
-    share, consumed = result.get("shareID"), result.get("consumedCapacity")
-    amounts = {name: parse_quantity(str(each)).nano for name, each in consumed.items()} if consumed else None
-    device_class = classes.get(result["request"], "")
-    return Holding(since, until, claim, result["device"], device_class, bool(share), amounts or _NO_AMOUNTS)
+def _results_of(told: Body) -> Sequence[Body]:
+    return told["status"]["allocation"].get("devices", {}).get("results") or ()
+
+
+def _read_amounts(consumed: Body) -> dict[str, int]:
+    return {name: parse_quantity(str(each)).nano for name, each in consumed.items()}
 
 
 def _classes_of(content: Body) -> dict[str, str]:
@@ -166,15 +166,23 @@ def _add_run(runs: list[Span], since: int, until: int) -> None:
     runs.insert(at, Span(since, until))
 
 
-_Lasting = TypeVar("_Lasting", Holding, StateRow)
+class _Lasting(Protocol):
+    @property
+    def since(self) -> int: ...
+
+    @property
+    def until(self) -> int: ...
 
 
-def intervals(items: Iterable[_Lasting], since: int, until: int) -> Iterator[tuple[int, int, list[_Lasting]]]:
+_Item = TypeVar("_Item", bound=_Lasting)
+
+
+def intervals(items: Iterable[_Item], since: int, until: int) -> Iterator[tuple[int, int, list[_Item]]]:
     """Yield the parts of a span in which the same things are there, with these."""
     edges = [(max(each.since, since), True, each) for each in items]
     edges += [(each.until, False, each) for _, _, each in edges if each.until < until]
     edges.sort(key=lambda edge: edge[:2])
-    here: dict[_Lasting, None] = {}
+    here: dict[_Item, None] = {}
     for at, begins, item in edges:
         if at > since:
             yield since, at, list(here)

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import orjson
@@ -16,7 +15,7 @@ import orjson
 from dra_operator.api.convert import Body
 from dra_operator.api.core import NodeSelector
 from dra_operator.api.node_selector import NodeSelectorError, matches
-from dra_operator.history.holdings import intervals
+from dra_operator.history.holdings import Holding, intervals
 from dra_operator.history.reader import Moment, Span, StateRow, build_state
 from dra_operator.history.timeline import History, pool_of, read_object
 from dra_operator.inventory import PoolKey, Slice
@@ -59,27 +58,28 @@ class SetState:
 
 @dataclass(slots=True, eq=False)
 class Layout:
-    """What a pool publishes: all devices, those that are cards, and counter sets with those that draw on them."""
+    """What a pool publishes: all devices, which are cards, and counter sets with those that draw on them."""
 
     devices: dict[str, LaidDevice]
-    cards: list[LaidDevice]
+    cards: frozenset[str]
     sets: dict[str, list[LaidDevice]]
     _counters: CounterLayout | None
     _known: dict[tuple[str, frozenset[str]], SetState] = field(default_factory=dict)
 
-    def find_set(self, name: str, held: frozenset[str]) -> SetState:
-        """Return the state of a counter set while some devices of the pool are held."""
-        if all(len(self.devices[each].parts) == 1 for each in held):
-            held = frozenset([each for each in held if name in self.devices[each].parts])
-        if (found := self._known.get((name, held))) is None:
-            found = self._known[name, held] = self._find_set(name, held)
-        return found
-
-    def join(self, states: Mapping[str, SetState]) -> Mapping[str, SetState]:
-        """Return the states of all sets: if one is overdrawn, nothing that draws on any is allocated."""
-        if not any(each.is_overdrawn for each in states.values()):
-            return states
-        return {name: replace(each, rest=DeviceState.BLOCKED) for name, each in states.items()}
+    def find_sets(self, held: Mapping[str, Sequence[Holding]]) -> Mapping[str, SetState]:
+        """Return the states of counter sets, of each of which some claims hold devices."""
+        names = {name: frozenset([each.device for each in held.get(name, ())]) for name in self.sets}
+        if any(len(self.devices[each].parts) > 1 for each in frozenset().union(*names.values())):
+            names = dict.fromkeys(names, frozenset().union(*names.values()))
+        states = {}
+        for key in names.items():
+            if (state := self._known.get(key)) is None:
+                state = self._known[key] = self._find_set(*key)
+            states[key[0]] = state
+        if any(each.is_overdrawn for each in states.values()):
+            # Nothing that draws on any of them is allocated.
+            return {name: replace(each, rest=DeviceState.BLOCKED) for name, each in states.items()}
+        return states
 
     def _find_set(self, name: str, held: frozenset[str]) -> SetState:
         taken, left = dict[str, Fraction](), Fraction(1)
@@ -101,6 +101,23 @@ class Layout:
         return SetState(taken, left, rest, counters is not None and counters.overdrawn > 0)
 
 
+@dataclass(slots=True, eq=False)
+class _Slice:
+    """What a slice was in a span; `form` is the same for alike ones.
+
+    `places` are where it is for if it names no node: names of nodes, selectors, and None for all.
+    """
+
+    since: int
+    until: int
+    name: str
+    node: str
+    generation: int
+    form: object
+    places: tuple[NodeSelector | str | None, ...]
+    body: Body
+
+
 class LaidSpan(NamedTuple):
     """A layout of a pool from a time to another; `node` is that of all its devices, if it has one."""
 
@@ -119,30 +136,38 @@ class Layouts:
         self._by_amount = by_amount
         self._nodes: dict[str, list[StateRow]] = defaultdict(list)
         """Those that can be used."""
-        self._places: dict[StateRow, tuple[NodeSelector | str | None, ...]] = {}
-        """Where slices are for that name no node: names of nodes, selectors, and None for all."""
         self._layouts: dict[object, Layout | None] = {}
         self._usable: dict[bytes, bool] = {}
         self._matches: dict[tuple[NodeSelector, StateRow], bool] = {}
+        self._cards: dict[object, LaidDevice] = {}
+        self._devices: dict[bytes, list[Body]] = {}
+        """Those of slices, which take much room, and are those of others."""
 
     def read(self) -> dict[PoolKey, list[LaidSpan]]:
         """Return what each pool published, in order; where nothing was there is no span. Raises StoreError."""
-        pools, rules = defaultdict[PoolKey, list[StateRow]](list), list[StateRow]()
-        alike = dict[bytes, list[Body]]()
+        pools, rules = defaultdict[PoolKey, list[_Slice]](list), list[StateRow]()
         for row in self._reader.read_states(self._span, *_KINDS):
             match row.kind:
                 case "ResourceSlice":
-                    pools[pool_of(row.body)].append(row)
-                    if devices := row.body["spec"].get("devices"):
-                        # They take much room, and are those of others.
-                        row.body["spec"]["devices"] = alike.setdefault(orjson.dumps(devices), devices)
-                    if not row.body["spec"].get("nodeName"):
-                        self._places[row] = _read_places(row.body)
+                    pools[pool_of(row.body)].append(self._read_slice(row))
                 case "Node":
                     self._add_node(row)
                 case _:
                     rules.append(row)
         return {key: [*self._read_pool(key, slices, rules)] for key, slices in pools.items()}
+
+    def _read_slice(self, row: StateRow) -> _Slice:
+        spec, pool = row.body["spec"], row.body["spec"]["pool"]
+        node, generation = spec.get("nodeName") or "", int(pool.get("generation", 0))
+        text = orjson.dumps(spec.get("devices"))
+        devices = self._devices.setdefault(text, spec.get("devices"))
+        # Equal lists are one object.
+        left = {**spec, "pool": {**pool, "name": _ANY, "generation": 0}, "nodeName": _ANY, "devices": None}
+        form = row.body["apiVersion"], id(devices), orjson.dumps(left)
+        places = () if node else _read_places(row.body)
+        if devices is not None:
+            spec["devices"] = devices
+        return _Slice(row.since, row.until, row.name, node, generation, form, places, row.body)
 
     def _add_node(self, row: StateRow) -> None:
         """Add a node, if it can be used, which is asked once for alike nodes."""
@@ -160,12 +185,13 @@ class Layouts:
             nodes.append(row)
 
     def _read_pool(
-        self, key: PoolKey, slices: Sequence[StateRow], rules: Sequence[StateRow]
+        self, key: PoolKey, slices: Sequence[_Slice], rules: Sequence[StateRow]
     ) -> Iterator[LaidSpan]:
-        names = {_node_of(each) for each in slices}
+        names = {each.node for each in slices}
         nodes = [node for name in (self._nodes if "" in names else names) for node in self._nodes[name]]
         last: LaidSpan | None = None
-        for since, until, here in intervals([*slices, *rules, *nodes], *self._span):
+        items: list[_Slice | StateRow] = [*slices, *rules, *nodes]
+        for since, until, here in intervals(items, *self._span):
             found = self._find(key, here)
             if last is not None and last[2:] == found:
                 last = last._replace(until=until)
@@ -176,32 +202,35 @@ class Layouts:
         if last is not None:
             yield last
 
-    def _find(self, key: PoolKey, here: Iterable[StateRow]) -> tuple[Layout, str] | None:
+    def _find(self, key: PoolKey, here: Iterable[_Slice | StateRow]) -> tuple[Layout, str] | None:
         """Return what a pool publishes while slices, nodes and rules are there, and the node of it."""
-        by_kind: dict[str, list[StateRow]] = {kind: [] for kind in _KINDS}
-        for row in here:
-            by_kind[row.kind].append(row)
-        slices, nodes, rules = by_kind.values()
-        newest = max((_generation_of(each) for each in slices), default=0)
-        slices = [each for each in slices if _generation_of(each) == newest]
-        slices.sort(key=lambda each: each.name)
-        names, usable = {_node_of(each) for each in slices}, {each.name: each for each in nodes}
+        slices, rules, usable = list[_Slice](), list[StateRow](), dict[str, StateRow]()
+        for each in here:
+            if isinstance(each, _Slice):
+                slices.append(each)
+            elif each.kind == "Node":
+                usable[each.name] = each
+            else:
+                rules.append(each)
+        newest = max([each.generation for each in slices], default=0)
+        slices = sorted([each for each in slices if each.generation == newest], key=lambda each: each.name)
+        names = {each.node for each in slices}
         node = names.pop() if len(names) == 1 else ""
         is_alike = bool(node) and not rules
-        bodies = [_form(each, index) if is_alike else each.body for index, each in enumerate(slices)]
         chosen = sorted(({node} if node else {*self._reach(slices, usable), *names}) & usable.keys())
-        told = [each.body for each in rules]
-        text = orjson.dumps([key[0], "" if is_alike else key[1], bodies, *told])
-        place = blake2b(text, digest_size=16).digest(), tuple([_ANY] * len(chosen) if is_alike else chosen)
+        place: object = key[0], tuple([each.form for each in slices]), bool(chosen)
+        if not is_alike:
+            place = key, tuple([(each.form, each.node) for each in slices]), tuple(chosen), tuple(rules)
         if place not in self._layouts:
+            bodies = [_form(each, index) if is_alike else each.body for index, each in enumerate(slices)]
             labelled = [(_ANY if is_alike else name, _labels_of(usable[name])) for name in chosen]
-            self._layouts[place] = self._build([*bodies, *told], labelled)
+            self._layouts[place] = self._build([*bodies, *[each.body for each in rules]], labelled)
         layout = self._layouts[place]
         return None if layout is None else (layout, node)
 
-    def _reach(self, slices: Iterable[StateRow], usable: Mapping[str, StateRow]) -> Iterator[str]:
+    def _reach(self, slices: Iterable[_Slice], usable: Mapping[str, StateRow]) -> Iterator[str]:
         """Yield a node that can be used for each place that slices are for, if there is one."""
-        for place in {place for each in slices for place in self._places.get(each, ())}:
+        for place in {place for each in slices for place in each.places}:
             if place is None or isinstance(place, str):
                 yield place or next(iter(usable), "")
             else:
@@ -232,7 +261,7 @@ class Layouts:
         for device in devices:
             for name in device.parts:
                 sets[name].append(device)
-        cards = [device for device in devices if not device.parts]
+        cards = frozenset([device.name for device in devices if not device.parts])
         return Layout({each.name: each for each in devices}, cards, sets, pool.judgement.counters)
 
     def _lay(self, row: DeviceRow, totals: Mapping[tuple[str, str], int]) -> LaidDevice:
@@ -242,16 +271,13 @@ class Layouts:
             for counter, amount in use.counters:
                 if (total := totals.get((use.counter_set, counter), 0)) > 0:
                     parts[use.counter_set][counter] = min(Fraction(max(amount, 0), total), Fraction(1))
-        return LaidDevice(
-            row.name,
-            row.node,
-            row.state,
-            {name: each.value.nano for name, each in slice_.capacity_of(index).items()},
-            bool(slice_.shareable >> index & 1),
-            {name: each[choose(each, self._by_amount)] for name, each in parts.items()},
-            slice_,
-            index,
-        )
+        capacity = {name: each.value.nano for name, each in slice_.capacity_of(index).items()}
+        is_shareable = bool(slice_.shareable >> index & 1)
+        taken = {name: each[choose(each, self._by_amount)] for name, each in parts.items()}
+        made = LaidDevice(row.name, row.node, row.state, capacity, is_shareable, taken, slice_, index)
+        # A card is one as long as it is the same, whatever layout it is in.
+        told = made.name, made.node, made.state, tuple(capacity.items()), is_shareable
+        return made if taken else self._cards.setdefault(told, made)
 
 
 def choose(names: Iterable[str], by_amount: str) -> str:
@@ -277,27 +303,15 @@ def _labels_of(node: StateRow) -> Mapping[str, str]:
     return node.body["metadata"].get("labels") or {}
 
 
-def _node_of(item: StateRow) -> str:
-    return item.body["spec"].get("nodeName") or ""
-
-
-def _generation_of(item: StateRow) -> int:
-    return int(item.body["spec"]["pool"].get("generation", 0))
-
-
 def _read_places(body: Body) -> tuple[NodeSelector | str | None, ...]:
     specs = [record.obj.spec for record in gather_stored([body]).records.values()]
     items = [item for spec in specs for item in (spec.devices if spec.per_device_node_selection else (spec,))]
     return tuple([item.node_name or item.node_selector for item in items])
 
 
-def _form(item: StateRow, index: int) -> Body:
+def _form(item: _Slice, index: int) -> Body:
     """Return a slice of one node without what alike pools differ in."""
-    spec = item.body["spec"]
+    spec, body = item.body["spec"], item.body
     pool = {**spec["pool"], "name": _ANY, "generation": 0}
-    names = {
-        "apiVersion": item.body["apiVersion"],
-        "kind": item.body["kind"],
-        "metadata": {"name": str(index)},
-    }
+    names = {"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": {"name": str(index)}}
     return {**names, "spec": {**spec, "pool": pool, "nodeName": _ANY}}

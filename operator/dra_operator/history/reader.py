@@ -65,6 +65,11 @@ class StateRow:
     own: bytes | None = None
 
     @property
+    def stored(self) -> Body:
+        """What of the object is read soonest: its status, and its metadata without names."""
+        return self.content if self.own is None else unpack(self.own)
+
+    @property
     def body(self) -> Body:
         """The object, which is put together when it is asked for."""
         if self.own is not None:

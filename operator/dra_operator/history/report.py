@@ -14,15 +14,12 @@ from typing import Final
 
 import yaml
 
-from dra_operator.history.holdings import Holding, first_class, read_holdings
+from dra_operator.history.holdings import first_class, read_holdings
 from dra_operator.history.reader import Reader, Span, StateRow, time_text
-from dra_operator.history.schema import MICRO
-from dra_operator.history.sweep import STATES, Amount, Sweep
+from dra_operator.history.sweep import HOUR, IDLE, STATES, Sweep
 from dra_operator.questions.answers import QuestionError
 
-HOUR: Final = 3600 * MICRO
-_IDLE: Final = "idle"
-_HELD: Final = ("held", _IDLE, "unpublished")
+_HELD: Final = ("held", IDLE, "unpublished")
 _NOT_ASKED: Final = "NotAsked"
 NOBODY: Final = "(none)"
 _NOTE: Final = "held and used mean that a claim has the device; it is idle where no pod of the claim ran"
@@ -30,7 +27,7 @@ BY_AMOUNT: Final = "memory"
 """The capacity by which shares are compared, unless another one is named."""
 AMOUNTS: Final = ("held", "idle", "unpublished", "cost", "waits", "waited", "median", "p90")
 """The columns of a row that are numbers, in their order."""
-CARDS: Final = ("published", "used", "shared", "free", "tainted", "blocked", "unknown", _IDLE)
+CARDS: Final = ("published", "used", "shared", "free", "tainted", "blocked", "unknown", IDLE)
 """Those of all cards."""
 OTHERS: Final = "(others)"
 """All other namespaces, where one is asked for."""
@@ -126,133 +123,100 @@ def make_report(reader: Reader, query: ReportQuery) -> HistoryReport:
 
 
 class _Report:
-    """Sums of a sweep: exact, by period and name of a row, or of no row for all cards, and what is counted."""
+    """Sums of a sweep, and of waits, by period and name of a row."""
 
     def __init__(self, reader: Reader, query: ReportQuery) -> None:
         self._reader = reader
         self._query = query
-        self._whole: dict[tuple[int, str | None, str], int] = defaultdict(int)
-        self._rest: dict[tuple[int, str | None, str], Fraction] = defaultdict(Fraction)
-        """Integers come together for themselves, as that is faster."""
+        self._held: dict[tuple[int, str], dict[tuple[str, int], list[int]]] = defaultdict(
+            lambda: defaultdict(lambda: [0, 0, 0])
+        )
+        """By class and denominator what was held, idle, and not published."""
         self._waits: dict[tuple[int, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        """By period and name: for how long each of what waited did, by its uid."""
+        """For how long each of what waited did, by its uid."""
         self._reasons: dict[tuple[int, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        self._unpriced = set[str]()
-        """Classes of what was held that have no price."""
         self._names = _read_names(reader, query)
 
     def make(self) -> HistoryReport:
         query, span = self._query, self._query.span
-        sweep = Sweep(self._reader, span, self, by_amount=query.by_amount, every=query.every)
+        sweep = Sweep(self._reader, span, by_amount=query.by_amount, every=query.every)
         sweep.run(read_holdings(self._reader, span))
+        self._add_shares(sweep)
         if query.by is not Grouping.NODE:
             self._add_waits()
-        periods = tuple(self._periods())
+        periods = tuple(self._periods(sweep))
         published = sum((each.published for each in periods), Fraction(0))
         unknown = sum((each.unknown for each in periods), Fraction(0))
-        held = {
-            (period, name) for period, name, _ in self._whole.keys() | self._rest.keys() if name is not None
+        unpriced = {
+            device_class
+            for (_, name), sums in self._held.items()
+            for (device_class, _), (held, *_) in sums.items()
+            if query.prices and held and device_class not in query.prices and name != OTHERS
         }
         return HistoryReport(
             query.label or query.by.value,
             time_text(span.since),
             time_text(span.until),
-            tuple([self._row(*key) for key in sorted(held | self._waits.keys())]),
+            tuple([self._row(*key) for key in sorted(self._held.keys() | self._waits.keys())]),
             periods,
             unknown / published if published else Fraction(0),
-            "; ".join([_NOTE, *[f"class {name} has no price" for name in sorted(self._unpriced)]]),
+            "; ".join([_NOTE, *[f"class {name} has no price" for name in sorted(unpriced)]]),
         )
 
-    def _start_of(self, at: int) -> int:
-        """Return when the period of a time begins."""
-        since, every = self._query.span.since, self._query.every
-        return since + (at - since) // every * every if every else since
-
-    # --- what comes
-
-    def add_state(self, at: int, state: str, amount: Amount, idle: Amount) -> None:
-        """Add cards in a state."""
-        period = self._start_of(at)
-        self._add((period, None, state), amount)
-        if idle:
-            self._add((period, None, _IDLE), idle)
-
-    def add_share(self, at: int, holding: Holding, node: str, amount: Amount, idle: Amount) -> None:
-        """Add what a claim had of published cards."""
-        period, name = self._start_of(at), self._name_of_share(holding, node)
-        self._add((period, name, "held"), amount)
-        self._add((period, name, _IDLE), idle)
-        if self._query.prices:
-            price = self._query.prices.get(holding.device_class)
-            if price is not None:
-                self._add((period, name, "cost"), amount * price)
-            elif name != OTHERS:
-                self._unpriced.add(holding.device_class)
-
-    def add_unpublished(self, at: int, holding: Holding, amount: Amount) -> None:
-        """Add what a claim had of devices that were not published."""
-        self._add((self._start_of(at), self._name_of_share(holding, ""), "unpublished"), amount)
-
-    def _add(self, key: tuple[int, str | None, str], amount: Amount) -> None:
-        if isinstance(amount, int):
-            self._whole[key] += amount
-        else:
-            self._rest[key] += amount
+    def _add_shares(self, sweep: Sweep) -> None:
+        by = self._query.by
+        for (at, claim, device_class, node, denominator), amounts in sweep.shares.items():
+            own = device_class if by is Grouping.CLASS else node
+            if by is not Grouping.CLASS and by is not Grouping.NODE:
+                own = self._names.get(claim.pod, "")
+            sums = self._held[at, self._name_of(claim.namespace, own)][device_class, denominator]
+            for column, amount in enumerate(amounts):
+                sums[column] += amount
 
     def _add_waits(self) -> None:
         span, every = self._query.span, self._query.every
         for row in self._reader.read_waits(span):
             at, end = max(row.since, span.since), min(row.until, span.until)
-            name = self._name_of(row.namespace, self._names.get(row.uid))
+            name = self._name_of(row.namespace, self._names.get(row.uid, ""))
             while at < end:
-                key = self._start_of(at), name
+                key = span.since + (at - span.since) // every * every if every else span.since, name
                 following = min(end, key[0] + every) if every else end
                 self._waits[key][row.uid] += following - at
                 self._reasons[key][row.reason or _NOT_ASKED] += following - at
                 at = following
 
-    def _name_of_share(self, holding: Holding, node: str) -> str:
-        own = self._names.get(holding.claim.pod)
-        if self._query.by in (Grouping.CLASS, Grouping.NODE):
-            own = holding.device_class if self._query.by is Grouping.CLASS else node
-        return self._name_of(holding.claim.namespace, own)
-
-    def _name_of(self, namespace: str, own: str | None) -> str:
+    def _name_of(self, namespace: str, own: str) -> str:
         """Return the name of the row of something; `own` is what it is called there, but for a namespace."""
         if self._query.namespace not in ("", namespace):
             return OTHERS
         return namespace if self._query.by is Grouping.NAMESPACE else own or NOBODY
 
-    # --- what it comes to
-
-    def _hours(self, period: int, name: str | None, *columns: str) -> dict[str, Fraction]:
-        """Return sums in card-hours."""
-        keys = {column: (period, name, column) for column in columns}
-        return {
-            each: (self._whole.get(key, 0) + self._rest.get(key, Fraction(0))) / HOUR
-            for each, key in keys.items()
-        }
-
-    def _periods(self) -> Iterator[Period]:
-        span, every = self._query.span, self._query.every
+    def _periods(self, sweep: Sweep) -> Iterator[Period]:
+        span, every, hours = self._query.span, self._query.every, sweep.hours()
         for since in range(span.since, span.until, every or max(span.until - span.since, 1)):
-            states = self._hours(since, None, *STATES, _IDLE)
             until = min(since + every, span.until) if every else span.until
-            published = sum(states.values(), -states[_IDLE])
+            states = {state: hours[since, state] for state in (*STATES, IDLE)}
+            published = sum(states.values(), -states[IDLE])
             yield Period(time_text(since), time_text(until), published, **states)
 
     def _row(self, period: int, name: str) -> ReportRow:
         waits = sorted(self._waits[period, name].values())
         reasons = sorted(self._reasons[period, name].items(), key=lambda each: (-each[1], each[0]))
+        held, cost = dict.fromkeys(_HELD, Fraction(0)), Fraction(0)
+        for (device_class, denominator), amounts in self._held[period, name].items():
+            for column, amount in zip(_HELD, amounts, strict=True):
+                held[column] += Fraction(amount, denominator * HOUR)
+            cost += Fraction(amounts[0], denominator * HOUR) * self._query.prices.get(device_class, 0)
         return ReportRow(
             name,
             time_text(period),
-            **self._hours(period, name, *_HELD, *(["cost"] if self._query.prices else [])),
+            **held,
             waits=len(waits),
             waited=Fraction(sum(waits), HOUR),
             median=Fraction(quantile(waits, 50), HOUR) if waits else None,
             p90=Fraction(quantile(waits, 90), HOUR) if waits else None,
             reasons=tuple([Reason(reason, Fraction(amount, HOUR)) for reason, amount in reasons]),
+            cost=cost if self._query.prices else None,
         )
 
 

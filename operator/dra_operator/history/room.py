@@ -13,8 +13,8 @@ from dra_operator.allocator.decision import Allocated, Failed
 from dra_operator.api.names import ENDED_PHASES
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.history.reader import Span, StateRow, time_text
-from dra_operator.history.report import HOUR
 from dra_operator.history.schema import MICRO
+from dra_operator.history.sweep import HOUR
 from dra_operator.history.timeline import EVERYWHERE, History, Timeline, read_events, read_object
 from dra_operator.pods.node_fit import PodRequirements, PodUse, read_requirements
 from dra_operator.questions.answers import QuestionError

@@ -5,194 +5,221 @@ In a gap what stayed is used, and what else a device was is unknown. Source: doc
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Final, Generic, TypeVar
 
-from dra_operator.history.holdings import Holding, find_idle, intervals
+from dra_operator.history.holdings import Holding, HoldingClaim, find_idle, intervals
 from dra_operator.history.layouts import LaidDevice, LaidSpan, Layout, Layouts, SetState, choose
 from dra_operator.history.reader import Span
+from dra_operator.history.schema import MICRO
 from dra_operator.history.timeline import History
 from dra_operator.inventory import PoolKey
 from dra_operator.questions.device_table import DeviceState
 
 UNKNOWN: Final = "unknown"
 STATES: Final = (*(each.value for each in DeviceState), UNKNOWN)
-_NOTHING: Final = Layout({}, [], {}, None)
+IDLE: Final = "idle"
+"""What is held, and no pod that ran used it."""
+HOUR: Final = 3600 * MICRO
+_USED: Final = DeviceState.USED.value
+_NOTHING: Final = Layout({}, frozenset(), {}, None)
 """What a pool publishes before and after it does."""
-Amount = Fraction | int
-"""Of card-time: parts of a card by microseconds."""
+_Size = Fraction | int
+_What = TypeVar("_What", Layout, LaidDevice | None)
 
 
-class Sums(Protocol):
-    """What takes in how much there was; `at` is a time of the period that it belongs to."""
+@dataclass(slots=True, eq=False)
+class _Piece(Generic[_What]):
+    """What a pool, or a device of it, is from a time to another, all in the period of `at`, and in a gap or in none."""
 
-    def add_state(self, at: int, state: str, amount: Amount, idle: Amount) -> None:
-        """Add cards in a state; of what is held, `idle` had no pod that ran."""
-
-    def add_share(self, at: int, holding: Holding, node: str, amount: Amount, idle: Amount) -> None:
-        """Add what a claim had of published cards."""
-
-    def add_unpublished(self, at: int, holding: Holding, amount: Amount) -> None:
-        """Add what a claim had of devices that were not published."""
+    since: int
+    until: int
+    what: _What
+    node: str
+    at: int
+    is_gap: bool
 
 
 class Sweep:
-    """Goes through a span of a record, pool by pool; what is cut by `every` microseconds is given in parts."""
+    """Goes through a span of a record, pool by pool, and sums up, by periods of `every` microseconds, or all at once.
 
-    def __init__(self, reader: History, span: Span, sums: Sums, *, by_amount: str, every: int = 0) -> None:
+    `states` are numerators of the card-time of a period, state and denominator. `shares` are what claims held, what of
+    it was idle, and what they held that was not published, in this order.
+    """
+
+    def __init__(self, reader: History, span: Span, *, by_amount: str, every: int = 0) -> None:
+        self.states: dict[tuple[int, str, int], int] = defaultdict(int)
+        self.shares: dict[tuple[int, HoldingClaim, str, str, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+        self._alone: dict[tuple[Span, int, bool, HoldingClaim, str, str, int], int] = defaultdict(int)
+        """Numerators of what claims have alone of a pool."""
         self._reader = reader
         self._span = span
-        self._sums = sums
         self._by_amount = by_amount
-        self._is_gap = False
-        cuts = {*range(span.since, span.until, every or span.until), span.since, span.until}
-        cuts |= {at for gap in reader.gaps for at in gap if span.since < at < span.until}
-        self._cuts = sorted(cuts)
+        self._periods = [*range(span.since, span.until, every or span.until)]
+        gaps = {at for gap in reader.gaps for at in gap if span.since < at < span.until}
+        self._cuts = sorted({*self._periods, *gaps, *span})
 
     def run(self, holdings: Mapping[PoolKey, Mapping[str, list[Holding]]]) -> None:
-        """Give the sums all that was published, and what of it was held. Raises StoreError."""
+        """Sum up all that was published, and what of it was held. Raises StoreError."""
         layouts = Layouts(self._reader, self._span, self._by_amount).read()
         for key in layouts.keys() | holdings.keys():
             self._run_pool(layouts.get(key, []), holdings.get(key, {}))
+            self._add_alone()
+
+    def hours(self) -> Mapping[tuple[int, str], Fraction]:
+        """Return the card-hours of all states, and of what was idle, by the beginnings of periods."""
+        found: dict[tuple[int, str], Fraction] = defaultdict(Fraction)
+        for (at, state, denominator), amount in self.states.items():
+            found[at, state] += Fraction(amount, denominator * HOUR)
+        return found
 
     def _run_pool(self, laid: Sequence[LaidSpan], holdings: Mapping[str, list[Holding]]) -> None:
-        at, following = self._span.since, {name: _Following(each) for name, each in holdings.items()}
-        for each in (*laid, LaidSpan(self._span.until, self._span.until, _NOTHING, "")):
-            for span in self._cut(Span(at, each.since)):
-                self._run_span(span, _NOTHING, "", following)
-            for span in self._cut(Span(each.since, each.until)):
-                self._run_span(span, each.layout, each.node, following)
-            at = each.until
+        parts = [*self._cut(laid)]
+        devices: dict[str, list[_Piece[LaidDevice | None]]] = defaultdict(list)
+        for part in parts:
+            for name in part.what.cards | holdings.keys():
+                device, before = part.what.devices.get(name), devices[name]
+                last = before[-1] if before else None
+                if (
+                    last is not None
+                    and last.what is device
+                    and last.until == part.since
+                    and (last.node, last.at, last.is_gap) == (part.node, part.at, part.is_gap)
+                ):
+                    last.until = part.until
+                else:
+                    before.append(_Piece(part.since, part.until, device, part.node, part.at, part.is_gap))
+        for name, each in devices.items():
+            self._run_device(each, holdings.get(name, ()))
+        if any(part.what.sets for part in parts):
+            self._run_sets(parts, [each for held in holdings.values() for each in held])
 
-    def _cut(self, span: Span) -> Iterator[Span]:
-        """Yield the parts of a span that gaps and periods cut it into."""
-        at = span.since
-        while at < span.until:
-            end = min(self._cuts[bisect_right(self._cuts, at)], span.until)
-            self._is_gap = bool(self._reader.gaps) and self._reader.find_gap(at) is not None
-            yield Span(at, end)
-            at = end
+    def _cut(self, laid: Sequence[LaidSpan]) -> Iterator[_Piece[Layout]]:
+        """Yield what a pool publishes, also where that is nothing, in the parts that gaps and periods make."""
+        since, end = self._span
+        for each in (*laid, LaidSpan(end, end, _NOTHING, "")):
+            for until, layout, node in ((each.since, _NOTHING, ""), each[1:]):
+                while since < until:
+                    following = min(self._cuts[bisect_right(self._cuts, since)], until)
+                    at = self._periods[bisect_right(self._periods, since) - 1]
+                    is_gap = self._reader.find_gap(since) is not None
+                    yield _Piece(since, following, layout, node, at, is_gap)
+                    since = following
 
-    def _run_span(self, span: Span, layout: Layout, node: str, following: Mapping[str, "_Following"]) -> None:
-        """Give the sums what there was while one layout of a pool was published."""
-        counted = list[Holding]()
-        held = {name: found for name, each in following.items() if (found := each.find(span))}
-        for name, found in held.items():
-            device = layout.devices.get(name)
-            if device is None:
-                for since, until, here in intervals(found, *span):
-                    for each in here:
-                        self._sums.add_unpublished(since, each, Fraction(until - since, len(here)))
-            elif device.parts:
-                counted += found
-        free: dict[str, int] = defaultdict(int)
-        for device in layout.cards:
-            if device.name in held:
-                self._run_card(span, device, node, held[device.name])
-            else:
-                free[device.state.value] += span.until - span.since
-        for state, amount in free.items():
-            self._sums.add_state(span.since, UNKNOWN if self._is_gap else state, amount, 0)
-        if layout.sets:
-            self._run_sets(span, layout, node, counted)
+    def _find(
+        self, parts: Sequence[_Piece[_What]], holdings: Iterable[Holding]
+    ) -> Iterator[tuple[_Piece[_What], Span, list[Holding]]]:
+        """Yield parts, which are in order, with spans of them in which the same is held, and what is."""
+        number = 0
+        for since, until, here in intervals(holdings, *self._span):
+            at = since
+            while at < until:
+                part = parts[number]
+                end = min(part.until, until)
+                yield part, Span(at, end), here
+                number += end == part.until
+                at = end
 
-    def _run_card(self, span: Span, device: LaidDevice, node: str, holdings: Sequence[Holding]) -> None:
-        for since, until, here in intervals(holdings, *span):
-            if here:
-                self._add_held(Span(since, until), device, node, here, 1)
-            else:
-                state = UNKNOWN if self._is_gap else device.state.value
-                self._sums.add_state(since, state, until - since, 0)
+    def _run_device(self, parts: Sequence[_Piece[LaidDevice | None]], holdings: Sequence[Holding]) -> None:
+        """Sum up a device that is a card, and what is held of one that is not published."""
+        free = {part: part.until - part.since for part in parts}
+        for part, span, here in self._find(parts, holdings) if holdings else ():
+            if not here:
+                continue
+            if part.what is None:
+                for each in here:
+                    share = self.shares[part.at, each.claim, each.device_class, "", len(here)]
+                    share[2] += span.until - span.since
+            elif not part.what.parts:
+                free[part] -= span.until - span.since
+                self._add_held(span, part, part.what, here, 1)
+        for part, length in free.items():
+            if length and part.what is not None and not part.what.parts:
+                self._add_rest(part, part.what.state, length, 1)
 
-    def _run_sets(self, span: Span, layout: Layout, node: str, holdings: Sequence[Holding]) -> None:
-        """Give the sums counter sets: each from one change of what holds it, or of the rest, to the next."""
-        current = dict[str, tuple[int, SetState, list[Holding]]]()
-        for since, _, here in intervals(holdings, *span):
+    def _run_sets(self, parts: Sequence[_Piece[Layout]], holdings: Sequence[Holding]) -> None:
+        """Sum up counter sets: each from one change of what holds it, or of the rest, to the next."""
+        current = dict[str, tuple[int, _Piece[Layout], SetState, list[Holding]]]()
+        for part, span, here in self._find(parts, holdings):
             by_set: dict[str, list[Holding]] = defaultdict(list)
             for each in here:
-                for name in layout.devices[each.device].parts:
+                device = part.what.devices.get(each.device)
+                for name in device.parts if device is not None else ():
                     by_set[name].append(each)
-            names = frozenset([each.device for each in here])
-            states = {name: layout.find_set(name, names) for name in layout.sets}
-            for name, state in layout.join(states).items():
-                after = state, by_set.get(name, [])
+            states = part.what.find_sets(by_set)
+            for name in current.keys() - states.keys():
+                self._add_set(span.since, *current.pop(name))
+            for name, state in states.items():
+                after = part, state, by_set.get(name, [])
                 if (before := current.get(name)) is not None:
                     if before[1:] == after:
                         continue
-                    self._add_set(Span(before[0], since), layout, node, *before[1:])
-                current[name] = since, *after
-        for since, state, found in current.values():
-            self._add_set(Span(since, span.until), layout, node, state, found)
+                    self._add_set(span.since, *before)
+                current[name] = span.since, *after
+        for last in current.values():
+            self._add_set(self._span.until, *last)
 
     def _add_set(
-        self, span: Span, layout: Layout, node: str, state: SetState, holdings: Sequence[Holding]
+        self, until: int, since: int, part: _Piece[Layout], state: SetState, holdings: Iterable[Holding]
     ) -> None:
         by_device: dict[str, list[Holding]] = defaultdict(list)
         for each in holdings:
             by_device[each.device].append(each)
         for name, here in by_device.items():
-            self._add_held(span, layout.devices[name], node, here, state.taken[name])
+            self._add_held(Span(since, until), part, part.what.devices[name], here, state.taken[name])
         if state.left:
-            rest = UNKNOWN if self._is_gap else state.rest.value
-            self._sums.add_state(span.since, rest, whole(state.left * (span.until - span.since)), 0)
+            self._add_rest(part, state.rest, until - since, state.left)
+
+    def _add_rest(self, part: _Piece[_What], state: DeviceState, length: int, size: _Size) -> None:
+        """Sum up what nobody holds."""
+        name = UNKNOWN if part.is_gap else state.value
+        self.states[part.at, name, size.denominator] += size.numerator * length
 
     def _add_held(
-        self, span: Span, device: LaidDevice, node: str, here: Sequence[Holding], part: Amount
+        self, span: Span, part: _Piece[_What], device: LaidDevice, here: Sequence[Holding], size: _Size
     ) -> None:
-        """Give the sums a device, or what it is of a counter set, that some claims hold."""
-        length, node = span.until - span.since, node or device.node
-        idle = 0 if self._is_gap else find_idle([each.claim for each in here], *span)
-        state = _state_of(device, here)
-        amounts = (length, idle) if part == 1 else (whole(part * length), whole(part * idle))
-        self._sums.add_state(span.since, state.value, *amounts)
-        if len(here) == 1 and not here[0].is_share:
-            self._sums.add_share(span.since, here[0], node, *amounts)
+        """Sum up a device that some claims hold; its size is what it is of a card."""
+        first, node = here[0], part.node or device.node
+        if len(here) == 1 and not first.is_share:
+            key = span, part.at, part.is_gap, first.claim, first.device_class, node, size.denominator
+            self._alone[key] += size.numerator
             return
+        idle = 0 if part.is_gap else find_idle([each.claim for each in here], *span)
+        for state, length in ((_state_of(device, here), span.until - span.since), (IDLE, idle)):
+            self.states[part.at, state, size.denominator] += size.numerator * length
         for each in here:
-            own = Fraction(part) / len(here)
+            own = Fraction(size) / len(here)
             consumed = [name for name in each.consumed if device.capacity.get(name)]
             if each.is_share and consumed:
                 name = choose(consumed, self._by_amount)
-                own = part * min(Fraction(each.consumed[name], device.capacity[name]), Fraction(1))
-            idle = 0 if self._is_gap else find_idle([each.claim], *span)
-            self._sums.add_share(span.since, each, node, whole(own * length), whole(own * idle))
+                own = size * min(Fraction(each.consumed[name], device.capacity[name]), Fraction(1))
+            idle = 0 if part.is_gap else find_idle([each.claim], *span)
+            share = self.shares[part.at, each.claim, each.device_class, node, own.denominator]
+            share[0] += own.numerator * (span.until - span.since)
+            share[1] += own.numerator * idle
+
+    def _add_alone(self) -> None:
+        """Sum up what claims have alone: all that one has at the same time at once, as that is most."""
+        for (span, at, is_gap, claim, device_class, node, denominator), number in self._alone.items():
+            length = number * (span.until - span.since)
+            idle = 0 if is_gap else number * find_idle([claim], *span)
+            self.states[at, _USED, denominator] += length
+            self.states[at, IDLE, denominator] += idle
+            share = self.shares[at, claim, device_class, node, denominator]
+            share[0] += length
+            share[1] += idle
+        self._alone.clear()
 
 
-def whole(amount: Amount) -> Amount:
-    """Return an amount as an integer, if it is one: that is added faster."""
-    return amount.numerator if amount.denominator == 1 else amount
-
-
-def _state_of(device: LaidDevice, here: Sequence[Holding]) -> DeviceState:
+def _state_of(device: LaidDevice, here: Sequence[Holding]) -> str:
     """Return whether a device that is held has room for more shares."""
     if not device.is_shareable or any(not each.is_share for each in here):
-        return DeviceState.USED
+        return _USED
     amounts: dict[str, int] = defaultdict(int)
     for each in here:
         for name, amount in each.consumed.items():
             amounts[name] += amount
     is_full = any(0 < each <= amounts[name] for name, each in device.capacity.items())
-    return DeviceState.USED if is_full else DeviceState.SHARED
-
-
-class _Following:
-    """Holdings of a device, of which those of later and later spans are asked for."""
-
-    def __init__(self, holdings: list[Holding]) -> None:
-        self._holdings = holdings
-        self._first = 0
-
-    def find(self, span: Span) -> list[Holding]:
-        """Return those that there are in a span; the spans come in order."""
-        found, holdings, is_first = [], self._holdings, True
-        for index in range(self._first, len(holdings)):
-            each = holdings[index]
-            if each.since >= span.until:
-                break
-            if each.until <= span.since:
-                self._first += is_first
-                continue
-            is_first = False
-            found.append(each)
-        return found
+    return _USED if is_full else DeviceState.SHARED.value
