@@ -27,6 +27,7 @@ from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.node_fit import PodRequirements, PodUse, read_requirements
 from dra_operator.questions.answers import find_unchecked
 
+_OF_CLAIMS: Final = ("resourceClaimStatuses", "extendedResourceClaimStatus")
 _ADMIN: Final = b'"adminAccess":true'
 
 
@@ -86,7 +87,9 @@ class Jobs:
 
 @dataclass(slots=True, eq=False)
 class Lifetime:
-    """What the states of a pod or claim came to: `body` is the first, `status` the last.
+    """What the states of a pod or claim came to: `body` is the first without its status, as a month has many.
+
+    `status` is what the last one says of the claims of a pod.
 
     It started with a node, or devices, and `ended` when it had these no more; None: it still has. `claims` are those of
     a pod in the order of its entries, each with the template of which it was made; a claim that none names has itself.
@@ -122,7 +125,8 @@ def read_lifetimes(history: History, span: Span) -> list[Lifetime]:
     for row in history.read_states(span, *tables):
         table, since = tables[row.kind], row.since
         if (seen := table.get(row.uid)) is None:
-            seen = table[row.uid] = Lifetime(row.body)
+            body = {name: each for name, each in row.body.items() if name != "status"}
+            seen = table[row.uid] = Lifetime(body)
             created = seconds_of(row.body["metadata"].get("creationTimestamp"))
             since = round(created * MICRO) if row.found and created is not None else since
         _add(seen, row, since, None if row.until >= span.until else row.until)
@@ -141,16 +145,17 @@ def read_lifetimes(history: History, span: Span) -> list[Lifetime]:
 
 def _add(seen: Lifetime, row: StateRow, since: int, until: int | None) -> None:
     """Add a state of a pod or claim."""
-    spec, seen.status = row.body["spec"], row.body.get("status") or {}
+    spec, status = row.body["spec"], row.body.get("status") or {}
+    seen.status = {name: status[name] for name in _OF_CLAIMS if name in status}
     if seen.is_over:
         return
-    allocation, gates = seen.status.get("allocation"), spec.get("schedulingGates") or ()
+    allocation, gates = status.get("allocation"), spec.get("schedulingGates") or ()
     if seen.arrival is None and all(each.get("name") == GATE for each in gates):
         seen.arrival = since
     if seen.started is None and (spec.get("nodeName") or allocation):
         seen.started, seen.node, seen.allocation = row.since, spec.get("nodeName") or "", allocation
     is_returned = row.kind == "ResourceClaim" and seen.started is not None and not allocation
-    seen.is_over = is_returned or seen.status.get("phase") in ENDED_PHASES
+    seen.is_over = is_returned or status.get("phase") in ENDED_PHASES
     seen.ended = row.since if seen.is_over else until
 
 
