@@ -13,7 +13,7 @@ from dra_operator.api.convert import Body
 from dra_operator.api.names import GROUP, RESERVATION_RESOURCE
 from dra_operator.api.quantity import parse_quantity
 from dra_operator.history.reader import Reader, Span, StateRow
-from dra_operator.history.schema import HOLDS, RUNS
+from dra_operator.history.schema import HOLDS
 from dra_operator.inventory import PoolKey
 
 _POD_GROUPS: Final = "scheduling.k8s.io"
@@ -88,12 +88,12 @@ def read_holdings(reader: Reader, span: Span) -> dict[PoolKey, dict[str, list[Ho
             for each in results:
                 if each.get("adminAccess"):
                     continue
-                consumed, device_class = each.get("consumedCapacity"), classes.get(each["request"], "")
+                device, consumed = each["device"], each.get("consumedCapacity")
                 amounts = _read_amounts(consumed) if consumed else _NO_AMOUNTS
-                is_share = bool(each.get("shareID"))
-                holding = Holding(begin, end, claim, each["device"], device_class, is_share, amounts)
+                device_class, is_share = classes.get(each["request"], ""), bool(each.get("shareID"))
+                holding = Holding(begin, end, claim, device, device_class, is_share, amounts)
                 held.append(holding)
-                found[each["driver"], each["pool"]][each["device"]].append(holding)
+                found[each["driver"], each["pool"]][device].append(holding)
         claims[row.uid] = claim, row, held
         runs.add(claim, told["status"].get("reservedFor") or (), Span(begin, end))
     return found
@@ -129,11 +129,11 @@ class _PodRuns:
     def __init__(self, reader: Reader, span: Span) -> None:
         self._of_pod: dict[str, list[Span]] = defaultdict(list)
         self._of_group: dict[tuple[str, str], list[Span]] = defaultdict(list)
-        for row in reader.read_states(span, "Pod", flags=RUNS):
-            run = Span(row.since, row.until)
-            self._of_pod[row.uid].append(run)
-            if group := ((row.content.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName"):
-                self._of_group[row.namespace, group].append(run)
+        for uid, namespace, since, until, content in reader.read_runs(span):
+            run = Span(since, until)
+            self._of_pod[uid].append(run)
+            if group := ((content.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName"):
+                self._of_group[namespace, group].append(run)
 
     def add(self, claim: HoldingClaim, entries: Iterable[Body], span: Span) -> None:
         """Add when the consumers ran that a claim is reserved for in a span."""

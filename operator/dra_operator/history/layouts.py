@@ -15,7 +15,7 @@ import orjson
 from dra_operator.api.convert import Body
 from dra_operator.api.core import NodeSelector
 from dra_operator.api.node_selector import NodeSelectorError, matches
-from dra_operator.history.holdings import Holding, intervals
+from dra_operator.history.holdings import intervals
 from dra_operator.history.reader import Moment, Span, StateRow, build_state
 from dra_operator.history.timeline import History, pool_of, read_object
 from dra_operator.inventory import PoolKey, Slice
@@ -66,16 +66,15 @@ class Layout:
     _counters: CounterLayout | None
     _known: dict[tuple[str, frozenset[str]], SetState] = field(default_factory=dict)
 
-    def find_sets(self, held: Mapping[str, Sequence[Holding]]) -> Mapping[str, SetState]:
-        """Return the states of counter sets, of each of which some claims hold devices."""
-        names = {name: frozenset([each.device for each in held.get(name, ())]) for name in self.sets}
-        if any(len(self.devices[each].parts) > 1 for each in frozenset().union(*names.values())):
-            names = dict.fromkeys(names, frozenset().union(*names.values()))
-        states = {}
-        for key in names.items():
-            if (state := self._known.get(key)) is None:
-                state = self._known[key] = self._find_set(*key)
-            states[key[0]] = state
+    def find_sets(self, names: Iterable[str], held: frozenset[str]) -> Mapping[str, SetState]:
+        """Return the states of some counter sets while some devices that draw on them are held."""
+        states, is_joint = dict[str, SetState](), any(len(self.devices[each].parts) > 1 for each in held)
+        for name in names:
+            own = held if is_joint else frozenset([each for each in held if name in self.devices[each].parts])
+            if name in self.sets:
+                if (name, own) not in self._known:
+                    self._known[name, own] = self._find_set(name, own)
+                states[name] = self._known[name, own]
         if any(each.is_overdrawn for each in states.values()):
             # Nothing that draws on any of them is allocated.
             return {name: replace(each, rest=DeviceState.BLOCKED) for name, each in states.items()}

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Engine, Select, func, select, true
+from sqlalchemy import Column, ColumnElement, Engine, Select, Table, func, select, true
 
 from dra_operator.api.convert import Body
 from dra_operator.api.kinds import POLICIES
@@ -21,6 +21,7 @@ from dra_operator.history.schema import (
     META,
     MICRO,
     OBJECT,
+    RUNS,
     STATE,
     WAIT,
     StoreError,
@@ -178,10 +179,21 @@ class Reader:
         told = STATE.c.flags.bitwise_and(FOUND) != 0, STATE.c.until.is_(None), STATE.c.own
         return self._read(StateRow, STATE.c.content, span, told, is_kind & has_flag)
 
+    def read_runs(self, span: Span) -> Iterator[tuple[str, str, int, int, Body]]:
+        """Yield when pods ran in a span, in no order: uid, namespace, from when until when, and the content."""
+        found = self._select(STATE, span, OBJECT.c.uid, OBJECT.c.namespace, content=STATE.c.content)
+        is_run = (OBJECT.c.kind == "Pod") & (STATE.c.flags.bitwise_and(RUNS) != 0)
+        for *names, since, until, content in self._stream(found.where(is_run)):
+            yield *names, since, until, self._unpack(content)
+
     def read_waits(self, span: Span) -> Iterator[WaitRow]:
         """Yield why pods and claims waited in a span, in the order of their beginning."""
         told = WAIT.c.reason, WAIT.c.until.is_(None)
         return self._read(WaitRow, WAIT.c.message, span, told, true())
+
+    def read_wait_times(self, span: Span) -> Iterator[tuple[str, str, str, int, int]]:
+        """Yield the waits in a span, in no order: uid, namespace, reason, and from when until when."""
+        return self._stream(self._select(WAIT, span, OBJECT.c.uid, OBJECT.c.namespace, WAIT.c.reason))
 
     def _read(
         self,
@@ -193,14 +205,27 @@ class Reader:
     ) -> Iterator[_Row]:
         """Yield what rows of a table say of a span, with their objects, the content, and what is told besides."""
         table = content.table
-        names, end = (OBJECT.c[name] for name in _NAMES), func.coalesce(table.c.until, self.span.until)
+        found = self._select(table, span, *(OBJECT.c[name] for name in _NAMES), content=content)
+        found = found.add_columns(*told).where(condition).order_by(table.c.since, table.c.object)
+        for row in self._stream(found):
+            yield make(*row[:6], self._unpack(row[6]), *row[7:])
+
+    def _select(
+        self, table: Table, span: Span, *columns: ColumnElement[Any], content: Column[int] | None = None
+    ) -> Select[Any]:
+        """Return a query for columns of a table and its objects, from when until when, and a content of them."""
         is_within = (table.c.since < span.until) & (table.c.until.is_(None) | (table.c.until > span.since))
-        found = select(*names, table.c.since, end, CONTENT.c.body, *told).where(is_within & condition)
-        found = found.join_from(table, OBJECT, table.c.object == OBJECT.c.id)
-        found = found.join(CONTENT, CONTENT.c.id == content).order_by(table.c.since, table.c.object)
+        found = select(*columns, table.c.since, func.coalesce(table.c.until, self.span.until))
+        found = found.join_from(table, OBJECT, table.c.object == OBJECT.c.id).where(is_within)
+        return (
+            found
+            if content is None
+            else found.join(CONTENT, CONTENT.c.id == content).add_columns(CONTENT.c.body)
+        )
+
+    def _stream(self, query: Select[Any]) -> Iterator[Any]:
         with transaction(self._engine) as connection:
-            for row in connection.execute(found):
-                yield make(*row[:6], self._unpack(row[6]), *row[7:])
+            yield from connection.execute(query)
 
     def rows(self, query: Select[Any]) -> list[Any]:
         """Return what the store answers."""

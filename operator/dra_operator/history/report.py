@@ -175,14 +175,14 @@ class _Report:
 
     def _add_waits(self) -> None:
         span, every = self._query.span, self._query.every
-        for row in self._reader.read_waits(span):
-            at, end = max(row.since, span.since), min(row.until, span.until)
-            name = self._name_of(row.namespace, self._names.get(row.uid, ""))
+        for uid, namespace, reason, since, until in self._reader.read_wait_times(span):
+            at, end = max(since, span.since), min(until, span.until)
+            name = self._name_of(namespace, self._names.get(uid, ""))
             while at < end:
                 key = span.since + (at - span.since) // every * every if every else span.since, name
                 following = min(end, key[0] + every) if every else end
-                self._waits[key][row.uid] += following - at
-                self._reasons[key][row.reason or _NOT_ASKED] += following - at
+                self._waits[key][uid] += following - at
+                self._reasons[key][reason or _NOT_ASKED] += following - at
                 at = following
 
     def _name_of(self, namespace: str, own: str) -> str:

@@ -27,6 +27,7 @@ _USED: Final = DeviceState.USED.value
 _NOTHING: Final = Layout({}, frozenset(), {}, None)
 """What a pool publishes before and after it does."""
 _Size = Fraction | int
+_Times = tuple[int, int]
 _What = TypeVar("_What", Layout, LaidDevice | None)
 
 
@@ -40,6 +41,7 @@ class _Piece(Generic[_What]):
     node: str
     at: int
     is_gap: bool
+    held: int = 0
 
 
 class Sweep:
@@ -52,7 +54,7 @@ class Sweep:
     def __init__(self, reader: History, span: Span, *, by_amount: str, every: int = 0) -> None:
         self.states: dict[tuple[int, str, int], int] = defaultdict(int)
         self.shares: dict[tuple[int, HoldingClaim, str, str, int], list[int]] = defaultdict(lambda: [0, 0, 0])
-        self._alone: dict[tuple[Span, int, bool, HoldingClaim, str, str, int], int] = defaultdict(int)
+        self._alone: dict[tuple[_Times, int, bool, HoldingClaim, str, str, int], int] = defaultdict(int)
         """Numerators of what claims have alone of a pool."""
         self._reader = reader
         self._span = span
@@ -108,69 +110,66 @@ class Sweep:
                     yield _Piece(since, following, layout, node, at, is_gap)
                     since = following
 
-    def _find(
-        self, parts: Sequence[_Piece[_What]], holdings: Iterable[Holding]
-    ) -> Iterator[tuple[_Piece[_What], Span, list[Holding]]]:
-        """Yield parts, which are in order, with spans of them in which the same is held, and what is."""
-        number = 0
-        for since, until, here in intervals(holdings, *self._span):
-            at = since
-            while at < until:
-                part = parts[number]
-                end = min(part.until, until)
-                yield part, Span(at, end), here
-                number += end == part.until
-                at = end
-
     def _run_device(self, parts: Sequence[_Piece[LaidDevice | None]], holdings: Sequence[Holding]) -> None:
         """Sum up a device that is a card, and what is held of one that is not published."""
-        free = {part: part.until - part.since for part in parts}
-        for part, span, here in self._find(parts, holdings) if holdings else ():
-            if not here:
-                continue
+        held = [each for each in intervals(holdings, *self._span) if each[2]]
+        for part, span, here in _split(parts, held):
             if part.what is None:
                 for each in here:
                     share = self.shares[part.at, each.claim, each.device_class, "", len(here)]
-                    share[2] += span.until - span.since
+                    share[2] += span[1] - span[0]
             elif not part.what.parts:
-                free[part] -= span.until - span.since
+                part.held += span[1] - span[0]
                 self._add_held(span, part, part.what, here, 1)
-        for part, length in free.items():
+        for part in parts:
+            length = part.until - part.since - part.held
             if length and part.what is not None and not part.what.parts:
                 self._add_rest(part, part.what.state, length, 1)
 
     def _run_sets(self, parts: Sequence[_Piece[Layout]], holdings: Sequence[Holding]) -> None:
-        """Sum up counter sets: each from one change of what holds it, or of the rest, to the next."""
-        current = dict[str, tuple[int, _Piece[Layout], SetState, list[Holding]]]()
-        for part, span, here in self._find(parts, holdings):
-            by_set: dict[str, list[Holding]] = defaultdict(list)
-            for each in here:
-                device = part.what.devices.get(each.device)
-                for name in device.parts if device is not None else ():
-                    by_set[name].append(each)
-            states = part.what.find_sets(by_set)
-            for name in current.keys() - states.keys():
-                self._add_set(span.since, *current.pop(name))
+        """Sum up counter sets, each for itself, unless devices draw on several, or one is overdrawn."""
+        layouts = {id(part.what): part.what for part in parts}.values()
+        names = {name for layout in layouts for name in layout.sets}
+        sets_of: dict[str, set[str]] = defaultdict(set)
+        for name in {each.device for each in holdings}:
+            for layout in layouts:
+                sets_of[name] |= layout.devices[name].parts.keys() if name in layout.devices else set()
+        is_joint = any(len(sets_of[each.device]) > 1 for each in holdings)
+        for groups in ([names],) if is_joint else ([{name} for name in names], [names]):
+            found = [
+                each
+                for group in groups
+                for each in self._follow(
+                    parts, [each for each in holdings if sets_of[each.device] & group], group
+                )
+            ]
+            if len(groups) == 1 or not any(each[-1].is_overdrawn for each in found):
+                break
+        for span, part, here, name, state in found:
+            self._add_set(span, part, here, name, state)
+
+    def _follow(
+        self, parts: Sequence[_Piece[Layout]], holdings: Sequence[Holding], names: Iterable[str]
+    ) -> Iterator[tuple[_Times, _Piece[Layout], list[Holding], str, SetState]]:
+        """Yield the states of counter sets, each time that something on them changes, with what is held by then."""
+        for part, span, found in _split(parts, intervals(holdings, *self._span)):
+            devices = part.what.devices
+            here = [each for each in found if each.device in devices and devices[each.device].parts]
+            states = part.what.find_sets(names, frozenset([each.device for each in here]))
             for name, state in states.items():
-                after = part, state, by_set.get(name, [])
-                if (before := current.get(name)) is not None:
-                    if before[1:] == after:
-                        continue
-                    self._add_set(span.since, *before)
-                current[name] = span.since, *after
-        for last in current.values():
-            self._add_set(self._span.until, *last)
+                yield span, part, here, name, state
 
     def _add_set(
-        self, until: int, since: int, part: _Piece[Layout], state: SetState, holdings: Iterable[Holding]
+        self, span: _Times, part: _Piece[Layout], holdings: Iterable[Holding], name: str, state: SetState
     ) -> None:
         by_device: dict[str, list[Holding]] = defaultdict(list)
         for each in holdings:
-            by_device[each.device].append(each)
-        for name, here in by_device.items():
-            self._add_held(Span(since, until), part, part.what.devices[name], here, state.taken[name])
+            if name in part.what.devices[each.device].parts:
+                by_device[each.device].append(each)
+        for device, here in by_device.items():
+            self._add_held(span, part, part.what.devices[device], here, state.taken[device])
         if state.left:
-            self._add_rest(part, state.rest, until - since, state.left)
+            self._add_rest(part, state.rest, span[1] - span[0], state.left)
 
     def _add_rest(self, part: _Piece[_What], state: DeviceState, length: int, size: _Size) -> None:
         """Sum up what nobody holds."""
@@ -178,7 +177,7 @@ class Sweep:
         self.states[part.at, name, size.denominator] += size.numerator * length
 
     def _add_held(
-        self, span: Span, part: _Piece[_What], device: LaidDevice, here: Sequence[Holding], size: _Size
+        self, span: _Times, part: _Piece[_What], device: LaidDevice, here: Sequence[Holding], size: _Size
     ) -> None:
         """Sum up a device that some claims hold; its size is what it is of a card."""
         first, node = here[0], part.node or device.node
@@ -187,7 +186,7 @@ class Sweep:
             self._alone[key] += size.numerator
             return
         idle = 0 if part.is_gap else find_idle([each.claim for each in here], *span)
-        for state, length in ((_state_of(device, here), span.until - span.since), (IDLE, idle)):
+        for state, length in ((_state_of(device, here), span[1] - span[0]), (IDLE, idle)):
             self.states[part.at, state, size.denominator] += size.numerator * length
         for each in here:
             own = Fraction(size) / len(here)
@@ -197,13 +196,13 @@ class Sweep:
                 own = size * min(Fraction(each.consumed[name], device.capacity[name]), Fraction(1))
             idle = 0 if part.is_gap else find_idle([each.claim], *span)
             share = self.shares[part.at, each.claim, each.device_class, node, own.denominator]
-            share[0] += own.numerator * (span.until - span.since)
+            share[0] += own.numerator * (span[1] - span[0])
             share[1] += own.numerator * idle
 
     def _add_alone(self) -> None:
         """Sum up what claims have alone: all that one has at the same time at once, as that is most."""
         for (span, at, is_gap, claim, device_class, node, denominator), number in self._alone.items():
-            length = number * (span.until - span.since)
+            length = number * (span[1] - span[0])
             idle = 0 if is_gap else number * find_idle([claim], *span)
             self.states[at, _USED, denominator] += length
             self.states[at, IDLE, denominator] += idle
@@ -211,6 +210,21 @@ class Sweep:
             share[0] += length
             share[1] += idle
         self._alone.clear()
+
+
+def _split(
+    parts: Sequence[_Piece[_What]], spans: Iterable[tuple[int, int, list[Holding]]]
+) -> Iterator[tuple[_Piece[_What], _Times, list[Holding]]]:
+    """Yield parts, which are in order and have no holes, with what of spans lies in them."""
+    number = 0
+    for since, until, here in spans:
+        while parts[number].until <= since:
+            number += 1
+        at, place = since, number
+        while at < until:
+            end = min(parts[place].until, until)
+            yield parts[place], (at, end), here
+            at, place = end, place + 1
 
 
 def _state_of(device: LaidDevice, here: Sequence[Holding]) -> str:
