@@ -42,7 +42,7 @@ def remembered(known):
     """What must be as before."""
     slices = {key: [each.taints for each in pool.newest()] for key, pool in known.inventory.pools.items()}
     held = {key: dict(known.ledger.held(key)) for key in known.ledger.pools()}
-    return dict(known.inventory.rules), slices, held, known.ledger.assumed_claims()
+    return dict(known.inventory.rules), slices, held, list(known.ledger.assumed())
 
 
 @pytest.mark.parametrize(

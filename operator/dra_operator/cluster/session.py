@@ -305,11 +305,13 @@ def _check_answer(reload: asyncio.Task[None]) -> None:
 
 
 @contextlib.contextmanager
-def _network_faults(method: str, path: str) -> Iterator[None]:
-    """Turn everything that can go wrong on a network into ApiUnreachable."""
+def _network_faults(method: str, path: str, idle: float | None = None) -> Iterator[None]:
+    """Turn everything that can go wrong on a network into ApiUnreachable; a stream is silent after `idle` seconds."""
     try:
         yield
     except TimeoutError as error:
+        if idle is not None:
+            raise ApiSilent(f"{method} {path}: silent for {idle:g} s") from error
         raise ApiUnreachable(f"{method} {path}: no answer in time") from error
     except aiohttp.ClientPayloadError as error:
         # Its own words are those of the parser ("400, ..."), and read as if the server had refused something.
@@ -335,17 +337,9 @@ def _words(error: Exception) -> str:
     return f"cannot connect to {error.host}:{error.port}: {why}"
 
 
-@contextlib.contextmanager
-def _silence(path: str, seconds: float) -> Iterator[None]:
-    try:
-        yield
-    except TimeoutError as error:
-        raise ApiSilent(f"GET {path}: silent for {seconds:g} s") from error
-
-
 async def _lines(path: str, content: aiohttp.StreamReader, idle_timeout: float) -> AsyncIterator[bytes]:
     """Cut a stream into lines of any length; aiohttp's own limit is shorter than a slice of many devices."""
-    with _network_faults("GET", path), _silence(path, idle_timeout):
+    with _network_faults("GET", path, idle_timeout):
         head: list[bytes] = []
         async for chunk in content.iter_any():
             first, *others = chunk.split(b"\n")

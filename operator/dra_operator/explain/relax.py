@@ -19,7 +19,6 @@ from dra_operator.ledger import Ledger
 
 _Item = TypeVar("_Item")
 _EVERYTHING: Final = (DeviceToleration(operator="Exists"), FENCED_TOLERATION)
-_MOST_KNOWN: Final = 4096
 _SPARE_CHANGES: Final = 1024
 
 
@@ -27,12 +26,13 @@ _SPARE_CHANGES: Final = 1024
 class Kept:
     """Answers by what was asked: they hold for a version, and all go when they are too many."""
 
+    maximum: int = 4096
     _answers: dict[object, object] = field(default_factory=dict)
     _version: object = None
 
     def find(self, version: object, key: object, make: Callable[[], _Item]) -> _Item:
         """Return the answer for a key, which is made if it is not kept."""
-        if version != self._version or len(self._answers) >= _MOST_KNOWN:
+        if version != self._version or len(self._answers) >= self.maximum:
             self._version = version
             self._answers.clear()
         if key not in self._answers:

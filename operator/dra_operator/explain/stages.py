@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import add
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import Candidates, untolerated
@@ -29,6 +29,7 @@ from dra_operator.api.quantity import Quantity, family, format_amount, format_be
 from dra_operator.api.text import listed
 from dra_operator.api.types import DeviceCapacity, DeviceTaint
 from dra_operator.explain.comparison import first_false
+from dra_operator.explain.relax import Kept
 from dra_operator.inventory import NodeView, PoolKey, PoolView, Slice, Verdict, Views, bits
 from dra_operator.inventory.pool import CounterLayout, Draw, Judgement, Pool
 from dra_operator.inventory.taints import FENCED, UNOWNED, EffectiveTaint
@@ -101,7 +102,7 @@ class PoolRecord:
     slices: tuple[SliceRecord, ...]
     state: object
     version: int
-    counts: dict[object, Any] = field(default_factory=dict)
+    counts: Kept = field(default_factory=lambda: Kept(_MOST_KEPT))
 
 
 @dataclass(slots=True)
@@ -449,8 +450,7 @@ class DeviceCounter:
     availability: Availability
     candidates: Candidates
     records: PoolRecords = field(init=False)
-    _known: dict[object, DeviceCounts] = field(default_factory=dict)
-    _version: object = None
+    _known: Kept = field(default_factory=lambda: Kept(_MOST_KEPT))
 
     def __post_init__(self) -> None:
         self.records = PoolRecords(self.availability)
@@ -461,13 +461,8 @@ class DeviceCounter:
 
     def count(self, alternative: Alternative, budget: Budget) -> DeviceCounts:
         """Return the counts of an alternative. Raises AbortedError if the time is used up."""
-        if (version := self.version()) != self._version or len(self._known) >= _MOST_KEPT:
-            self._version = version
-            self._known.clear()
         asked = (alternative.key.serial, alternative.admin_access)
-        if asked not in self._known:
-            self._known[asked] = self._count(alternative, budget)
-        return self._known[asked]
+        return self._known.find(self.version(), asked, lambda: self._count(alternative, budget))
 
     def find_devices(self, alternative: Alternative, budget: Budget) -> Iterator[SliceDevices]:
         """Yield the devices that the selectors of an alternative select, slice by slice.
@@ -492,7 +487,10 @@ class DeviceCounter:
         holders: dict[Reason, set[ClaimKey]] = {}
         incomplete: list[PoolRecord] = []
         for record in self.records.pools():
-            counts = self._count_pool(alternative, record, budget)
+            stages = _Stages(self, alternative, record, budget)
+            counts = record.counts.find(
+                None, (alternative.key.serial, alternative.admin_access), stages.count
+            )
             figures = figures.plus(counts.figures)
             for stage, refused in counts.refusals.items():
                 refusals.setdefault(stage, Refusals()).add(refused)
@@ -527,15 +525,6 @@ class DeviceCounter:
             for index in bits.each(wanted & (each.taken | each.sharing))
         ]
         return self.availability.ledger.holders(record.pool.key, names)
-
-    def _count_pool(self, alternative: Alternative, record: PoolRecord, budget: Budget) -> _PoolCounts:
-        asked = (alternative.key.serial, alternative.admin_access)
-        found: _PoolCounts | None = record.counts.get(asked)
-        if found is None:
-            if len(record.counts) >= _MOST_KEPT:
-                record.counts.clear()
-            found = record.counts[asked] = _Stages(self, alternative, record, budget).count()
-        return found
 
 
 @dataclass(slots=True)

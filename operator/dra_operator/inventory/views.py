@@ -12,7 +12,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import accumulate, count
 from typing import NamedTuple, TypeAlias
-from weakref import WeakSet
 
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.versions import Features
@@ -38,11 +37,6 @@ class VisibleSlices:
 
     slices: tuple[Slice, ...]
     devices: tuple[tuple[int, VisibleDevices], ...]
-
-    @property
-    def key(self) -> object:
-        """Return what two nodes have in common if they see the same."""
-        return (tuple(item.serial for item in self.slices), self.devices)
 
 
 class BrokenSelector(NamedTuple):
@@ -258,14 +252,13 @@ class Views:
     order: list[str] = field(default_factory=list)
     index: dict[str, int] = field(default_factory=dict)
     usable: int = 0
-    of_pool: dict[PoolKey, dict[object, PoolView]] = field(default_factory=dict)
+    of_pool: dict[PoolKey, dict[VisibleSlices, PoolView]] = field(default_factory=dict)
     _of_node: dict[str, NodeView] = field(default_factory=dict)
     _seen: dict[str, dict[PoolKey, _Seen]] = field(default_factory=dict)
     _watchers: dict[PoolKey, set[str]] = field(default_factory=dict)
     _node_views: dict[object, NodeView] = field(default_factory=dict)
     _replaced: list[PoolView] = field(default_factory=list)
     _idle: list[NodeView] = field(default_factory=list)
-    _subscribers: WeakSet[ChangeSet] = field(default_factory=WeakSet)
     _changes: ChangeSet = field(init=False)
 
     def __post_init__(self) -> None:
@@ -275,12 +268,6 @@ class Views:
     def behind(self) -> int:
         """How many pools and nodes have changed since the views were brought up to date."""
         return len(self._changes.pools) + len(self._changes.nodes)
-
-    def subscribe(self) -> ChangeSet:
-        """Return a set of the pools that change from now on, or whose nodes do; all there are count as changed."""
-        changes = ChangeSet(dict.fromkeys(self.inventory.pools))
-        self._subscribers.add(changes)
-        return changes
 
     def of_node(self, name: str) -> NodeView:
         """Return what a node sees."""
@@ -313,8 +300,6 @@ class Views:
         else:
             self._mark_usable(there)
         removed = self._drop_unused(work)
-        for subscriber in self._subscribers:
-            subscriber.pools.update(dict.fromkeys(work))
         kept = tuple(view for view in added.values() if view.nodes)
         return ViewChanges(renumbering, changed_nodes | self.set_of(nodes), kept, removed)
 
@@ -368,14 +353,14 @@ class Views:
         if visible is None or isinstance(visible, BrokenSelector):
             return visible
         known = self.of_pool.setdefault(pool.key, {})
-        if (found := known.get(visible.key)) is not None and found.judged_by is pool.epoch:
+        if (found := known.get(visible)) is not None and found.judged_by is pool.epoch:
             return found
         view = self._build(pool, visible)
         if view is None:
             return None
         if found is not None:
             self._replaced.append(found)
-        known[visible.key] = view
+        known[visible] = view
         added[view.serial] = view
         return view
 
@@ -503,10 +488,10 @@ class Views:
         removed, self._replaced = self._replaced, []
         for key in pools:
             known = self.of_pool.get(key, {})
-            for key_of_view, view in tuple(known.items()):
+            for seen, view in tuple(known.items()):
                 if not view.nodes:
                     removed.append(view)
-                    del known[key_of_view]
+                    del known[seen]
             if not known:
                 self.of_pool.pop(key, None)
             if not self._watchers.get(key) and key not in self.inventory.pools:

@@ -150,10 +150,6 @@ class Ledger:
                 self.withdraw(*key)
             self._tried = tried + self.version - version
 
-    def assumed_claims(self) -> tuple[ClaimKey, ...]:
-        """Return the claims for which a decision counts that the API server has not confirmed yet, the oldest first."""
-        return tuple(self._assumed)
-
     def assumed(self) -> Iterable[Results]:
         """Return what our decisions that the API server has not confirmed yet take, a claim each."""
         return self._assumed.values()

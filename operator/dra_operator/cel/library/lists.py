@@ -6,6 +6,7 @@ Source: k8s.io/apiserver/pkg/cel/library/lists.go, cel-go `ext/lists.go`, `ext/s
 """
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, Final
 
 from dra_operator.cel.cost.prices import (
@@ -273,12 +274,8 @@ def sort_by_keys(items: tuple[Any, ...], keys: tuple[Any, ...]) -> tuple[Any, ..
     if any(type(key) is not kind for key in keys):
         raise runtime_error("list elements must have the same type")
     pairs = zip(keys, items, strict=True)
-    return tuple(item for _, item in sorted(pairs, key=_by_key))
-
-
-def _by_key(pair: tuple[Any, Any]) -> Any:
     # Python's sort asks `<` alone, which holds for NaN on neither side, as upstream's comparison.
-    return pair[0]
+    return tuple(item for _, item in sorted(pairs, key=itemgetter(0)))
 
 
 _COMPARABLE: Final = (

@@ -1,7 +1,6 @@
 """Regular expressions: RE2, whose matching takes time linear in the text whatever the pattern is.
 
-A call into RE2 costs some microseconds, so patterns keep their latest answers in a table of bounded size. The words of
-errors are those of Go's parser.
+The words of errors are those of Go's parser.
 Source: cel-go `String.Match`, k8s.io/apiserver/pkg/cel/library/regex.go.
 """
 
@@ -16,8 +15,6 @@ from dra_operator.cel.errors import Abort, CelError, cost_exceeded, runtime_erro
 SEARCHING: Final = frozenset(("matches", "find", "findAll"))
 """What takes a text and a pattern, in this order."""
 _LONGEST_PATTERN: Final = 10_240
-_MOST_ANSWERS: Final = 4096
-_LONGEST_REMEMBERED: Final = 256
 _MOST_WORK: Final = 10_000_000
 """Length of the text times instructions of the program: the most steps that RE2 can take."""
 _MOST_WORK_FOR_ALL: Final = 2_000_000
@@ -54,25 +51,16 @@ _OPTIONS: Final = _options()
 
 
 class Pattern:
-    """A compiled pattern with the answers it gave lately."""
+    """A compiled pattern."""
 
-    __slots__ = ("_answers", "_compiled")
+    __slots__ = ("_compiled",)
 
     def __init__(self, text: str) -> None:
         self._compiled = _compile(text)
-        self._answers: dict[str, bool] = {}
 
     def matches(self, text: str) -> bool:
         """Return whether the pattern occurs in `text`."""
-        answer = self._answers.get(text)
-        if answer is not None:
-            return answer
-        answer = self._search(text) is not None
-        if len(text) <= _LONGEST_REMEMBERED:
-            if len(self._answers) >= _MOST_ANSWERS:
-                self._answers.clear()
-            self._answers[text] = answer
-        return answer
+        return self._search(text) is not None
 
     @property
     def instructions(self) -> int:

@@ -22,8 +22,6 @@ from dra_operator.cel.cost.prices import (
 from dra_operator.cel.errors import CelError, check_length, runtime_error
 from dra_operator.cel.values import key_text
 
-_SHORT: Final = 10_000
-"""Up to this product of their lengths a text may be looked for in another in any way."""
 _SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -44,11 +42,6 @@ def char_at(text: str, position: int) -> str:
     return text[position : position + 1]
 
 
-def index_of(text: str, part: str) -> int:
-    """Return where `part` first occurs, or -1."""
-    return text.find(part)
-
-
 def index_of_from(text: str, part: str, start: int) -> int:
     """Return where `part` first occurs at or behind `start`, or -1; nothing is found at `start`, or at the end."""
     if start < 0:
@@ -59,8 +52,9 @@ def index_of_from(text: str, part: str, start: int) -> int:
 
 
 def last_index_of(text: str, part: str) -> int:
-    """Return where `part` last occurs, or -1."""
-    return _found_last(text, part)
+    """Return where `part` last occurs, or -1; Python looks for texts in linear time only from the left."""
+    position = text[::-1].find(part[::-1])
+    return position if position < 0 else len(text) - position - len(part)
 
 
 def last_index_of_until(text: str, part: str, last: int) -> int:
@@ -71,17 +65,7 @@ def last_index_of_until(text: str, part: str, last: int) -> int:
         return min(last, len(text))
     if last >= len(text):
         return -1
-    return _found_last(text[: last + len(part)], part)
-
-
-def _found_last(text: str, part: str) -> int:
-    """Return where `part` last occurs; Python looks for texts in linear time only from the left."""
-    if len(part) > len(text):
-        return -1
-    if len(text) * len(part) < _SHORT:
-        return text.rfind(part)
-    position = text[::-1].find(part[::-1])
-    return position if position < 0 else len(text) - position - len(part)
+    return last_index_of(text[: last + len(part)], part)
 
 
 def join(parts: tuple[Any, ...], separator: str = "") -> str:
@@ -156,7 +140,7 @@ FUNCTIONS: Final[dict[str, Row]] = {
     "startsWith starts_with_string: string.(string) -> bool": Implementation(str.startswith, AFFIX),
     "endsWith ends_with_string: string.(string) -> bool": Implementation(str.endswith, AFFIX),
     "charAt string_char_at_int: string.(int) -> string": char_at,
-    "indexOf string_index_of_string: string.(string) -> int": Implementation(index_of, TRAVERSAL),
+    "indexOf string_index_of_string: string.(string) -> int": Implementation(str.find, TRAVERSAL),
     "indexOf string_index_of_string_int: string.(string, int) -> int": Implementation(
         index_of_from, TRAVERSAL
     ),

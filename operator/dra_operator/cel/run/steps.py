@@ -19,15 +19,11 @@ from dra_operator.cel.values import CelMap, held, type_name
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """Something to call: its name, what to call, and whether all arguments are evaluated before an error counts.
-
-    `direct` is the code of the one overload that was settled on, if there is one: it does not look at types.
-    """
+    """Something to call: its name, what to call, and whether all arguments are evaluated before an error counts."""
 
     name: str
     call: Callable[..., Any]
     eager: bool
-    direct: Callable[..., Any] | None = None
 
 
 _ANYTHING: Final = frozenset((Kind.DYN, Kind.ANY, Kind.PARAMETER))
@@ -61,10 +57,9 @@ def function(name: str, overloads: tuple[str, ...], arguments: int, environment:
     declared = environment.functions.get(name, ())
     if len(overloads) == 1:
         chosen = next(overload for overload in declared if overload.id == overloads[0])
-        call, direct = _dispatched(name, (chosen,))
-        return Function(name, call, arguments <= 2, direct)
+        return Function(name, _dispatched(name, (chosen,)), arguments <= 2)
     candidates = tuple(overload for overload in declared if len(overload.arguments) == arguments)
-    return Function(name, _dispatched(name, candidates)[0], eager=False)
+    return Function(name, _dispatched(name, candidates), eager=False)
 
 
 def with_known_pattern(function: Function) -> Function:
@@ -74,7 +69,7 @@ def with_known_pattern(function: Function) -> Function:
     holds as a text.
     Source: cel-go `interpreter/optimizations.go`, k8s.io/apiserver `pkg/cel/library/regex.go`.
     """
-    search = function.direct or function.call
+    search = function.call
 
     def call(*values: Any) -> Any:
         wanted = (str, str, int)[: len(values)]
@@ -88,10 +83,8 @@ def with_known_pattern(function: Function) -> Function:
     return replace(function, call=call, eager=False)
 
 
-def _dispatched(
-    name: str, candidates: tuple[Overload, ...]
-) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
-    """Return what chooses among overloads by the values, and the implementation of the first."""
+def _dispatched(name: str, candidates: tuple[Overload, ...]) -> Callable[..., Any]:
+    """Return what chooses among overloads by the values."""
     guards = _own_types if name in _UNGUARDED else _all_types
     choices = [(guards(overload), _implementation(overload)) for overload in candidates]
     by_types = not any(kind.parameters for kinds, _ in choices for kind in kinds)
@@ -109,7 +102,7 @@ def _dispatched(
                 return implementation(*values)
         raise no_such_overload(name, values)
 
-    return call, choices[0][1] if choices else None
+    return call
 
 
 def _all_types(overload: Overload) -> tuple[Type, ...]:
