@@ -5,7 +5,7 @@ a value carries its type everywhere: in maps, memos and constraints.
 Source: ResourceSlice v1, `devices[].attributes[]`, a union of one field per type.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -78,42 +78,18 @@ def read_attribute(wire: Any) -> AttributeValue:
 
     Raises ValueError if the union's field has a value of another type.
     """
-    if type(wire) is dict and len(wire) == 1:
-        # What nearly every attribute is: one field, of the type that its name says.
-        ((name, value),) = wire.items()
-        if type(value) is _SCALARS.get(name) and (type(value) is not int or -(2**63) <= value < 2**63):
-            return _scalar(name, value)
     if not isinstance(wire, dict):
         # A TypeError would pass pydantic by and end the reader; ValueError is its protocol for a bad value.
         raise ValueError(f'{shown(wire)} is not an object such as {{"string": "h100"}}')  # noqa: TRY004
     for name, kind in _SCALARS.items():
         if (value := wire.get(name)) is not None:
-            return AttributeValue(name, _checked(name, kind, value))
+            return _scalar(name, _checked(name, kind, value))
     for name, kind in _LISTS.items():
         if (values := wire.get(name)) is not None:
             if not isinstance(values, list | tuple):
                 raise ValueError(f'{shown(values)} is not a list ("{name}")')
             return AttributeValue(name, tuple(_checked(name, kind, value) for value in values))
     return UNKNOWN
-
-
-def read_attributes(wire: Any, each_by_itself: Callable[[Any], Any]) -> Any:
-    """Return a map of attributes by name, at once if each is what nearly every one is.
-
-    If not, they are read `each_by_itself`, so that an error tells which one it is about.
-    """
-    if type(wire) is not dict:
-        return each_by_itself({} if wire is None else wire)
-    found: dict[str, AttributeValue] = {}
-    for key, union in wire.items():
-        if type(key) is not str or type(union) is not dict or len(union) != 1:
-            return each_by_itself(wire)
-        ((name, value),) = union.items()
-        kind = type(value)
-        if kind is not _SCALARS.get(name) or (kind is int and not -(2**63) <= value < 2**63):
-            return each_by_itself(wire)
-        found[key] = _scalar(name, value)
-    return found
 
 
 @lru_cache(maxsize=8192)

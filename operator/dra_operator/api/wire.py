@@ -35,7 +35,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
-from dra_operator.api.attributes import AttributeValue, read_attribute, read_attributes
+from dra_operator.api.attributes import AttributeValue, read_attribute
 from dra_operator.api.quantity import Quantity, read_quantity
 
 Json: TypeAlias = Any
@@ -51,10 +51,8 @@ Whole = Annotated[int, Strict()]
 Flag = Annotated[bool, Strict()]
 """True or false."""
 Amount = Annotated[Quantity, BeforeValidator(read_quantity)]
-Attributes = Annotated[
-    Mapping[str, Annotated[AttributeValue, PlainValidator(read_attribute)]], WrapValidator(read_attributes)
-]
-"""The attributes of a device by name; null and absent are empty."""
+Attributes = Table[Annotated[AttributeValue, PlainValidator(read_attribute)]]
+"""The attributes of a device by name."""
 
 
 class Wire:
