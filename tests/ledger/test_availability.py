@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from dra_operator.api.read import read_object
 from dra_operator.inventory import Features, Inventory, PoolView, Renumbering, Views, bits
 from dra_operator.ledger import Availability, Ledger, Log
-from opcodes import opcodes
 
 DEVICES = ("0", "1", "2")
 CONSUMED = {"a": {}, "b": {"memory": "1"}, "c": {"memory": "2"}}
@@ -327,27 +326,3 @@ def test_a_node_that_comes_to_see_counters_is_helped_by_what_comes_back() -> Non
     put_node("n3", "n2")
 
     assert (before, helped()) == (0b011, 0b111)
-
-
-@pytest.mark.parametrize("came_back", [False, True])
-def test_use_of_counters_costs_the_same_however_many_nodes_see_the_pool(*, came_back: bool) -> None:
-    """Whoever takes or frees a device of a pool of many nodes does not go through all of these."""
-
-    def taken(nodes: int) -> int:
-        inventory, ledger = Inventory(), Ledger()
-        for number in range(nodes):
-            name = f"n{number}"
-            sets = {"sharedCounters": [counter_set_of(name, "4")]}
-            devices = {"devices": [{"name": f"{number}", **uses(name, "4")}]}
-            inventory.put(read_object({"metadata": {"name": name}}, "Node"))
-            for prefix, content in (("sets", sets), ("devices", devices)):
-                part = slice_of(f"{prefix}-{name}", "wide", count=2 * nodes, nodeName=name, **content)
-                inventory.put(part)
-        availability = Availability(Views(inventory, Features.all_on()), ledger)
-        availability.refresh()
-        for held in ([("wide", "0")], [], [("wide", "1")], [] if came_back else [("wide", "0")]):
-            ledger.put(claim("a", held))
-            steps = opcodes(availability.refresh)
-        return steps
-
-    assert taken(40) < 1.5 * taken(4)

@@ -6,11 +6,11 @@ on from where they last stopped.
 Source: docs/engine sections 3 to 5.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
-from dra_operator.inventory import PoolKey, PoolView, Renumbering, Slice, ViewChanges, Views, bits
+from dra_operator.inventory import PoolKey, PoolView, Renumbering, ViewChanges, Views, bits
 from dra_operator.inventory.pool import CounterLayout, Draw
 from dra_operator.ledger.allocated_state import ChangedDevices, Ledger
 
@@ -85,8 +85,6 @@ def _place(table: list[SetOccupancy | None], draw: Draw) -> None:
         table[number] = join(table[number], groups)
 
 
-_Index: TypeAlias = tuple[dict[str, list[Slice]], dict[Slice, list[PoolView]]]
-"""The slices of a pool by the names of their devices, and its views by slice: a name may stand in several slices."""
 _LOG_LENGTH = 4096
 _MOST_MOVES = 256
 """Of nodes that have come or gone."""
@@ -189,9 +187,6 @@ class Availability:
     log: Log = field(default_factory=Log)
     states: dict[int, PoolState] = field(default_factory=dict)
     _counters: dict[CounterLayout, CounterState] = field(default_factory=dict)
-    _layouts: dict[PoolKey, tuple[CounterLayout, ...]] = field(default_factory=dict)
-    _nodes: dict[CounterLayout, tuple[int, int]] = field(default_factory=dict)
-    _by_device: dict[PoolKey, _Index] = field(default_factory=dict)
     _changed: ChangedDevices = field(init=False)
 
     def __post_init__(self) -> None:
@@ -221,7 +216,6 @@ class Availability:
         return None if layout is None else self._counters.get(layout)
 
     def _apply_views(self, changes: ViewChanges) -> None:
-        self._nodes.clear()
         if changes.renumbering is not None:
             self.log.move(changes.renumbering)
             self.nonempty = 0
@@ -241,7 +235,6 @@ class Availability:
                 counters = self._counters[view.counters] = CounterState(view.counters)
                 for device in {*held, *shared}:
                     counters.mark(device, used=True)
-        self._update_indexes(changes)
         if any(view.counters is not None for view in changes.removed):
             alive = {
                 view.counters
@@ -252,71 +245,34 @@ class Availability:
             self._counters = {layout: state for layout, state in self._counters.items() if layout in alive}
         self.log.append(changes.nodes)
 
-    def _update_indexes(self, changes: ViewChanges) -> None:
-        for key in {view.key for view in (*changes.removed, *changes.added)}:
-            views = self.views.of_pool.get(key, {}).values()
-            layouts = {view.counters: None for view in views if view.counters is not None}
-            if layouts:
-                self._layouts[key] = tuple(layouts)
-            else:
-                self._layouts.pop(key, None)
-            self._by_device.pop(key, None)
-
-    def _views_with(self, pool: PoolKey, devices: Iterable[str]) -> Iterator[tuple[str, PoolView, int]]:
-        """Yield the views of a pool that have any of some devices, with each of those by name and as a set."""
-        views = self.views.of_pool[pool].values()
-        if len(views) == 1:
-            (view,) = views
-            known = view.positions
-            for device in devices:
-                if (position := known.get(device)) is not None:
-                    yield device, view, 1 << position
-            return
-        # A pool of many slices has a view a node: thousands are not asked for each device.
-        if (index := self._by_device.get(pool)) is None:
-            index = self._by_device[pool] = _index(views)
-        slices, views_of = index
-        for device in devices:
-            for slice_ in slices.get(device, ()):
-                for view in views_of[slice_]:
-                    yield device, view, 1 << view.positions[device]
-
     def _update(self, changed: Mapping[PoolKey, Mapping[str, bool]]) -> int:
         """Bring devices up to date; return the nodes of views that have lost their last free one."""
-        closed = helped = 0
+        opened = closed = helped = 0
         for pool, devices in changed.items():
-            if pool not in self.views.of_pool:
-                continue
-            closed_here, helped_here = self._update_each(pool, devices)
-            closed |= closed_here
-            helped |= helped_here
-            if pool in self._layouts:
-                helped |= self._update_counters(pool, devices)
+            held, shared = self.ledger.held(pool), self.ledger.shared(pool)
+            views = self.views.of_pool.get(pool, {}).values()
+            for view in views:
+                state = self.states[view.serial]
+                for device in devices.keys() & view.positions.keys():
+                    bit = 1 << view.positions[device]
+                    if device not in held and (device not in shared or self._free_beside_shares(view) & bit):
+                        state.free |= bit
+                        opened |= view.nodes
+                    else:
+                        state.free &= ~bit
+                        if not state.free:
+                            closed |= view.nodes
+                    if device in shared and shared[device].amounts:
+                        state.charged |= bit
+                    else:
+                        state.charged &= ~bit
+                    if devices[device]:
+                        helped |= view.nodes
+            helped |= self._update_counters(pool, views, devices)
+        self.nonempty |= opened
         if helped:
             self.log.append(helped)
         return closed
-
-    def _update_each(self, pool: PoolKey, devices: Mapping[str, bool]) -> tuple[int, int]:
-        """Bring devices up to date however they are used; return the nodes that lost the last one, and those helped."""
-        held, shared = self.ledger.held(pool), self.ledger.shared(pool)
-        opened = closed = helped = 0
-        for device, view, bit in self._views_with(pool, devices):
-            state = self.states[view.serial]
-            if device not in held and (device not in shared or self._free_beside_shares(view) & bit):
-                state.free |= bit
-                opened |= view.nodes
-            else:
-                state.free &= ~bit
-                if not state.free:
-                    closed |= view.nodes
-            if device in shared and shared[device].amounts:
-                state.charged |= bit
-            else:
-                state.charged &= ~bit
-            if devices[device]:
-                helped |= view.nodes
-        self.nonempty |= opened
-        return closed, helped
 
     def _free_beside_shares(self, view: PoolView) -> int:
         """Return the devices of a view that are free though somebody has shares of them.
@@ -328,32 +284,27 @@ class Availability:
             return view.shareable
         return 0 if features.rules.any_share_keeps else -1
 
-    def _update_counters(self, pool: PoolKey, devices: Mapping[str, bool]) -> int:
+    def _update_counters(
+        self, pool: PoolKey, views: Collection[PoolView], devices: Mapping[str, bool]
+    ) -> int:
         """Bring the counters up to date; return the nodes that this may help.
 
         What came back helps. So does taking: the first share of a device has paid its counters, and a device in place
         can change which compatibility groups are admitted, or take less than nothing.
         """
         held, shared = self.ledger.held(pool), self.ledger.shared(pool)
+        every, sharing = defaultdict[CounterLayout, int](int), defaultdict[CounterLayout, int](int)
+        for view in views:
+            if view.counters is not None:
+                every[view.counters] |= view.nodes
+                sharing[view.counters] |= view.nodes if view.shareable else 0
         helped = 0
-        for layout in self._layouts[pool]:
+        for layout, nodes in every.items():
             state = self._counters[layout]
-            every, sharing = self._reached(pool, layout)
             for device in layout.draws.keys() & devices.keys():
                 state.mark(device, used=device in held or device in shared)
-                helped |= every if devices[device] or not layout.is_plain else sharing
+                helped |= nodes if devices[device] or not layout.is_plain else sharing[layout]
         return helped
-
-    def _reached(self, pool: PoolKey, layout: CounterLayout) -> tuple[int, int]:
-        """Return the nodes that see a pool with these counters, and those of them that see devices to share in it."""
-        if (found := self._nodes.get(layout)) is None:
-            every = sharing = 0
-            for view in self.views.of_pool[pool].values():
-                if view.counters is layout:
-                    every |= view.nodes
-                    sharing |= view.nodes if view.shareable else 0
-            found = self._nodes[layout] = (every, sharing)
-        return found
 
     def _count_free(self, nodes: int) -> None:
         """Find out anew which of these nodes have a free device."""
@@ -364,16 +315,3 @@ class Availability:
             if view.error is not None or any(self.states[pool.serial].free for pool in view.pools):
                 nonempty |= 1 << position
         self.nonempty = (self.nonempty & ~nodes) | nonempty
-
-
-def _index(views: Iterable[PoolView]) -> _Index:
-    """Return the slices of some views by the names of their devices, and the views by slice."""
-    views_of: dict[Slice, list[PoolView]] = {}
-    for view in views:
-        for slice_ in view.slices:
-            views_of.setdefault(slice_, []).append(view)
-    slices: dict[str, list[Slice]] = {}
-    for slice_ in views_of:
-        for name in slice_.names:
-            slices.setdefault(name, []).append(slice_)
-    return slices, views_of
