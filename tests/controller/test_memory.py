@@ -23,7 +23,7 @@ AT_ONCE = 40
 NODES = 10
 BOUNDED = {
     "Log._entries": 4096,
-    "Log._moves": 256,
+    "Log._moves": 4096,
     "ChangeSet.pools": 2 * NODES,
     "Slice.indexes": 16 * NODES,
 }

@@ -246,11 +246,10 @@ def test_free_devices_counters_and_nodes_follow_every_event(
             availability.refresh()
             check(availability)
             log, now = availability.log, room(availability)
-            came_back = log.since(position)
-            if came_back is not None:
-                better = [name for name, there in now.items() if there - before[name]]
-                order = availability.views.order
-                assert {name for name in better if not came_back >> order.index(name) & 1} == set()
+            came_back = log.joined(position, 0)
+            better = [name for name, there in now.items() if there - before.get(name, Counter())]
+            order = availability.views.order
+            assert {name for name in better if not came_back >> order.index(name) & 1} == set()
             before, position = now, log.end
     availability.refresh()
     check(availability)
@@ -267,7 +266,7 @@ def test_the_log_tells_all_that_came_since_or_that_it_has_forgotten() -> None:
         expected = 0
         for entry in entries[position : position + 61]:
             expected |= entry
-        assert log.since(position) == (None if position < log._start else expected)
+        assert log.joined(position, 0) == (-1 if position < log._start else expected)
     assert 0 < log._start < log.end == len(entries) < log._start + 4097
 
 
@@ -291,8 +290,7 @@ def test_sets_of_nodes_follow_when_nodes_are_renumbered() -> None:
     for position, (nodes, those) in followed.items():
         joined = log.joined(position, nodes) & bits.first(len(names))
         assert joined == bits.from_flags(name in those for name in names)
-        assert log.since(position) is None
-    assert log.since(log.end) == 0
+    assert log.joined(log.end, 0) == 0
 
 
 def test_a_node_that_comes_to_see_counters_is_helped_by_what_comes_back() -> None:
@@ -314,13 +312,13 @@ def test_a_node_that_comes_to_see_counters_is_helped_by_what_comes_back() -> Non
     put_slice("second", ["n2"], devices=[{"name": "1", **uses("s", "1")}])
     availability = Availability(Views(inventory, Features.all_on()), ledger)
 
-    def helped() -> int | None:
+    def helped() -> int:
         ledger.put(claim("a", [("wide", "0")]))
         availability.refresh()
         position = availability.log.end
         ledger.remove("team", "a")
         availability.refresh()
-        return availability.log.since(position)
+        return availability.log.joined(position, 0)
 
     before = helped()
     put_node("n3", "n2")

@@ -10,7 +10,6 @@ CRAMPED: tuple[tuple[Any, str, int], ...] = (
     (capacity, "_MAX_ASKED", 3),
     (capacity, "_MAX_SIZE", 40),
     (availability, "_LOG_LENGTH", 4),
-    (availability, "_MOST_MOVES", 3),
     (candidates, "_MAX_EFFECTIVE_TAINTS", 2),
     (derived, "_MAX_EXPRESSIONS", 2),
     (derived, "_MAX_SLICES", 6),

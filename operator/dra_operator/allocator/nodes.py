@@ -38,16 +38,10 @@ class Feasibility:
 
     def catch_up(self, log: Log) -> None:
         """Open nodes again on which something came back."""
-        if self.position == log.end:
-            return
-        came_back = log.since(self.position)
-        if came_back is None:
+        if self.position != log.end:
             self.open_nodes = log.joined(self.position, self.open_nodes)
             self.open_to_more = log.joined(self.position, self.open_to_more)
-        else:
-            self.open_nodes |= came_back
-            self.open_to_more |= came_back
-        self.position = log.end
+            self.position = log.end
 
 
 @dataclass(slots=True)

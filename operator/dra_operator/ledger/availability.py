@@ -86,20 +86,16 @@ def _place(table: list[SetOccupancy | None], draw: Draw) -> None:
 
 
 _LOG_LENGTH = 4096
-_MOST_MOVES = 256
-"""Of nodes that have come or gone."""
 
 
 @dataclass(slots=True)
 class Log:
     """Sets of nodes on which something came back, and how nodes were renumbered.
 
-    It forgets its older half when it is full, or when too many nodes have come and gone.
+    It forgets its older half when it is full.
     """
 
     _start: int = 0
-    _settled: int = 0
-    """From here on no nodes were renumbered, and nothing is forgotten."""
     _entries: list[int] = field(default_factory=list)
     _moves: dict[int, Renumbering] = field(default_factory=dict)
     """By the position of an entry without nodes."""
@@ -112,39 +108,15 @@ class Log:
     def append(self, nodes: int) -> None:
         """Add a set of nodes."""
         if len(self._entries) >= _LOG_LENGTH:
-            self._forget(self._start + _LOG_LENGTH // 2)
+            del self._entries[: _LOG_LENGTH // 2]
+            self._start += _LOG_LENGTH // 2
+            self._moves = {number: move for number, move in self._moves.items() if number >= self._start}
         self._entries.append(nodes)
 
     def move(self, renumbering: Renumbering) -> None:
         """Add that nodes have other positions now."""
         self._moves[self.end] = renumbering
         self.append(0)
-        self._settled = self.end
-        moved = sum([len(move.gone) + len(move.new) for move in self._moves.values()])
-        if moved > _MOST_MOVES:
-            # To move sets that nobody has asked for since would take longer than to find them anew.
-            oldest = iter(self._moves.items())
-            position = self._start
-            while moved > _MOST_MOVES // 2:
-                position, move = next(oldest)
-                moved -= len(move.gone) + len(move.new)
-            self._forget(position + 1)
-
-    def _forget(self, position: int) -> None:
-        """Forget all before a position."""
-        del self._entries[: position - self._start]
-        self._start = position
-        self._settled = max(self._settled, position)
-        self._moves = {number: move for number, move in self._moves.items() if number >= position}
-
-    def since(self, position: int) -> int | None:
-        """Return the nodes of all entries from a position on; None if nodes were renumbered, or some are forgotten."""
-        if position < self._settled:
-            return None
-        nodes = 0
-        for entry in self._entries[position - self._start :]:
-            nodes |= entry
-        return nodes
 
     def joined(self, position: int, nodes: int) -> int:
         """Return a set of nodes of a position with those of all entries since, and all new nodes.
