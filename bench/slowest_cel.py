@@ -230,7 +230,7 @@ def measured(run: Callable[[], Any]) -> tuple[float, str]:
 def evaluation(program: Program, device: PreparedDevice) -> Callable[[], Any]:
     """Return the evaluation as it happens: plain if the expression is cheap, else metered."""
     plain = program.plain()
-    return lambda: program.answer(device) if plain is None else plain.value(device)
+    return lambda: program.answer(device) if plain is None else plain(device, None)
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from dra_operator.cel.cost.estimate import estimate
 from dra_operator.cel.cost.prices import Range
 from dra_operator.cel.device import PreparedDevice
 from dra_operator.cel.errors import CelError, compile_error, runtime_error
-from dra_operator.cel.run.evaluator import Evaluator, UncountedPatternError, evaluator
+from dra_operator.cel.run.evaluator import UncountedPatternError, evaluator
 from dra_operator.cel.run.meter import COST_LIMIT, Meter
 from dra_operator.cel.run.planner import plan
 from dra_operator.cel.run.steps import reads
@@ -45,8 +45,8 @@ class Program:
         self._checked = checked
         self._rules = environment.rules
         self._estimated: Range | None = None
-        self._metered: Evaluator | None = None
-        self._plain: Evaluator | None = None
+        self._metered: Callable[..., Any] | None = None
+        self._plain: Callable[..., Any] | None = None
         try:
             self._plan = plan(checked, environment)
         except CelError as error:
@@ -62,7 +62,7 @@ class Program:
         """Return which parts of a device it reads; None if that cannot be told."""
         return reads(self._plan)
 
-    def plain(self) -> Evaluator | None:
+    def plain(self) -> Callable[[PreparedDevice | None, None], Any] | None:
         """Return what evaluates it without counting, or raises anything; None if it can cost much."""
         if self._plain is None and self.estimate().high <= _CHEAP:
             try:
@@ -82,17 +82,10 @@ class Program:
         """
         if device is not None and device.broken is not None and self.refuses(device):
             raise device.broken
-        return self._evaluated(device, meter)
-
-    def refuses(self, device: PreparedDevice) -> bool:
-        """Return whether it fails on a device whatever it reads, for an attribute of an unknown type."""
-        return device.broken is not None and not self._rules.device_is_looked_up
-
-    def _evaluated(self, device: PreparedDevice | None, meter: Meter) -> Any:
         try:
             if self._metered is None:
                 self._metered = evaluator(self._plan, self._rules, metered=True)
-            return self._metered.value(device, meter)
+            return self._metered(device, meter)
         except CelError as error:
             position = None if error.position is None else position_of(self._checked.expr, error.position)
             raise _placed(type(error)("runtime", error.message, position), self.expression) from None
@@ -100,6 +93,10 @@ class Program:
             raise runtime_error("expression nests too deep") from None
         except Exception as error:  # noqa: BLE001 - as upstream: whatever went wrong is an error of this evaluation
             raise runtime_error(f"internal error: {error}") from None
+
+    def refuses(self, device: PreparedDevice) -> bool:
+        """Return whether it fails on a device whatever it reads, for an attribute of an unknown type."""
+        return device.broken is not None and not self._rules.device_is_looked_up
 
 
 def compile_program(expression: str, environment: Environment = STORED) -> Program:
@@ -150,12 +147,11 @@ class Selector:
 def _match(program: Program) -> Callable[[PreparedDevice], bool]:
     """Return the function that says whether a device fits, plainly if that is possible."""
     plain = program.plain()
-    value_of = None if plain is None else plain.value
 
     def match(device: PreparedDevice) -> bool:
-        if value_of is not None and (device.broken is None or not program.refuses(device)):
+        if plain is not None and (device.broken is None or not program.refuses(device)):
             try:
-                value = value_of(device)
+                value = plain(device, None)
             except Exception:  # noqa: BLE001 - whatever it is, the metered evaluation says it
                 value = None
             if value is True or value is False:
@@ -209,7 +205,7 @@ class DerivedAttributeProgram:
         """Return the value; raises CelError if there is none, or none that an attribute can have."""
         if self._plain is not None and not self.program.refuses(device):
             with suppress(Exception):
-                return as_attribute(self._plain.value(device))
+                return as_attribute(self._plain(device, None))
         return as_attribute(self.program.answer(device))
 
 

@@ -5,7 +5,7 @@ literal are told, alone or joined by `&&`; of anything else, what the device has
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -109,27 +109,10 @@ def first_false(
         answers = selectors.get(part)
         passed = answers.ask(slice_, refused, budget)[0] if refused and len(parts) > 1 else 0
         reads = answers.program.reads if answers.program else None
-        for alike in _alike(reads or (), slice_, refused & ~passed):
-            if text := _describe(part, reads, slice_, bits.lowest(alike)):
-                yield text, alike.bit_count()
+        for index in bits.each(refused & ~passed):
+            if text := _describe(part, reads, slice_, index):
+                yield text, 1
         refused = passed
-
-
-def _alike(reads: Collection[str], slice_: Slice, devices: int) -> list[int]:
-    """Return some devices as sets of those that are equal in what is read."""
-    found = [devices] if devices else []
-    for path in reads:
-        table, _, full = path.partition("/")
-        partitions: list[tuple[int, ...]] = []
-        if full:
-            domain, name = full.split("/", 1)
-            columns = _Field(table, domain, name).columns(slice_)
-            partitions = [column.sets for column in columns if column is not None]
-        elif table != "driver":
-            partitions = [(slice_.shareable, slice_.every & ~slice_.shareable)]
-        for sets in partitions:
-            found = [both for those in found for each in sets if (both := those & each)]
-    return found
 
 
 def _describe(part: str, reads: frozenset[str] | None, slice_: Slice, index: int) -> str:

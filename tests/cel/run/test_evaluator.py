@@ -74,7 +74,7 @@ DRA = "device.attributes['dra.example.com']"
 )
 def test_what_selectors_are_made_of_is_answered_plainly(device, text):
     """It cannot cost much, and the answer needs no meter."""
-    assert compile_program(text).plain().value(device) is True
+    assert compile_program(text).plain()(device, None) is True
 
 
 @pytest.mark.parametrize(

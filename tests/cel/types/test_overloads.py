@@ -96,7 +96,7 @@ def plainly(program, device):
     plain = program.plain()
     if plain is not None:
         with suppress(Exception):
-            return repr(plain.value(device))
+            return repr(plain(device, None))
     return None
 
 

@@ -55,32 +55,21 @@ _FIELDS: Final[dict[str, Closure]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluator:
-    """The closures of one plan."""
-
-    _closure: Closure
-    _variables: int
-
-    def value(self, device: PreparedDevice | None, meter: Meter | None = None) -> Any:
-        """Return the value on a device; without one, an expression that asks for it fails.
-
-        With metered closures comes a meter, which holds the cost afterwards, also if it fails. Raises CelError; its
-        position is the id of the node that failed.
-        """
-        return self._closure([device, meter, *(None,) * self._variables])
-
-
 class UncountedPatternError(Exception):
     """A regular expression that is made in the evaluation: to compile it takes longer than it costs."""
 
 
-def evaluator(plan: ir.Plan, rules: Rules, *, metered: bool) -> Evaluator:
-    """Return the evaluator of a plan by the rules of a version of Kubernetes, which counts if it is `metered`.
+def evaluator(
+    plan: ir.Plan, rules: Rules, *, metered: bool
+) -> Callable[[PreparedDevice | None, Meter | None], Any]:
+    """Return what evaluates a plan on a device by the rules of a version of Kubernetes.
 
-    Raises UncountedPatternError if it should be metered and is not.
+    Without a device, an expression that asks for it fails. If it is `metered`, it counts in a meter, which holds the
+    cost afterwards, also if it raises CelError; the position of that is the id of the node that failed. Raises
+    UncountedPatternError if it should be metered and is not.
     """
-    return Evaluator(_Builder(rules, metered).build(plan.step), plan.slots - ir.FIRST_VARIABLE)
+    closure, variables = _Builder(rules, metered).build(plan.step), (None,) * (plan.slots - ir.FIRST_VARIABLE)
+    return lambda device, meter: closure([device, meter, *variables])
 
 
 class _Unset:
