@@ -1,8 +1,8 @@
 """Evaluator: a plan as closures, plain or metered, from one set of builders (closure compilation).
 
 A closure gives the value of its step or raises; what absorbs errors catches them. Metered, each step is observed, and
-value, cost and error are exact. Plain, nothing is counted, constants are worked out beforehand and attributes come from
-the device's tables; whoever gets an exception asks the metered closures.
+value, cost and error are exact. Plain, nothing is counted and attributes come from the device's tables; whoever gets an
+exception asks the metered closures.
 Source: cel-go `interpreter/interpretable.go`, `attributes.go`, `runtimecost.go`.
 """
 
@@ -159,8 +159,6 @@ class _Builder:
 
     def build(self, step: ir.Step) -> Closure:
         """Return the closure of a step."""
-        if not self.metered:
-            step = _known(step)
         run: Closure = _BUILDERS[type(step)](self, step)
         if not self.metered:
             return run
@@ -296,8 +294,8 @@ class _Builder:
     def _compared(self, name: str, compare: Callable[[Any, Any], Any], sides: tuple[ir.Step, ...]) -> Closure:
         """Return a comparison; what is compared with a constant of its own type is left to Python."""
         first, second = self.build(sides[0]), self.build(sides[1])
-        other = None if self.metered else _known(sides[1])
-        if not isinstance(other, ir.Const) or type(other.value) not in _ALIKE:
+        other = sides[1]
+        if self.metered or not isinstance(other, ir.Const) or type(other.value) not in _ALIKE:
             return _both(first, second, compare)
         constant, kind, as_python = other.value, type(other.value), _COMPARISONS[name]
 
@@ -484,19 +482,6 @@ def _from_table(qualifiers: list[ir.Qualifier], root: Closure, *, looked_up: boo
         return value
 
     return read, LEVELS
-
-
-def _known(step: ir.Step) -> ir.Step:
-    """Return a call with nothing but constants as what it gives; other steps, and one that fails, as they are."""
-    if not isinstance(step, ir.Invoke) or step.function.name == "@not_strictly_false":
-        return step
-    values = [argument.value for argument in step.arguments if isinstance(argument, ir.Const)]
-    if len(values) < len(step.arguments):
-        return step
-    try:
-        return ir.Const(step.id, step.function.call(*values))
-    except Exception:  # noqa: BLE001 - whatever it is, the metered closures say it in its place
-        return step
 
 
 def _further(
