@@ -186,10 +186,6 @@ def _write(clause: Clause, value: Any) -> str:
     return _WRITERS[clause.letter](value, clause.precision)
 
 
-def _as_string(value: Any, _precision: int) -> str:
-    return _string(value, 0, {})
-
-
 def _string(value: Any, depth: int, known: dict[int, str]) -> str:
     """Return the text of a value that stands by itself."""
     if depth > _DEEPEST:
@@ -266,10 +262,6 @@ _SIMPLE: Final[dict[type, Callable[[Any], str]]] = {
 }
 
 
-def _as_decimal(value: int, _precision: int) -> str:
-    return str(int(value))
-
-
 def _as_fixed(value: float, precision: int) -> str:
     if precision > _LARGEST_NUMBER:
         return _NO_LETTER
@@ -313,33 +305,21 @@ def _without_digits(value: float) -> str:
     return "∞" if value > 0 else "-∞"
 
 
-def _as_binary(value: int, _precision: int) -> str:
-    return f"{int(value):b}"
-
-
-def _as_octal(value: int, _precision: int) -> str:
-    return f"{int(value):o}"
-
-
-def _as_hex(value: Any, _precision: int) -> str:
+def _as_hex(value: Any) -> str:
     if isinstance(value, int):
         return f"{int(value):x}"
     return (value.encode() if isinstance(value, str) else value).hex()
 
 
-def _as_upper_hex(value: Any, precision: int) -> str:
-    return _as_hex(value, precision).upper()
-
-
 _WRITERS: Final[dict[str, Callable[[Any, int], str]]] = {
-    "s": _as_string,
-    "d": _as_decimal,
+    "s": lambda value, _: _string(value, 0, {}),
+    "d": lambda value, _: str(int(value)),
     "f": _as_fixed,
     "e": _as_scientific,
-    "b": _as_binary,
-    "o": _as_octal,
-    "x": _as_hex,
-    "X": _as_upper_hex,
+    "b": lambda value, _: f"{int(value):b}",
+    "o": lambda value, _: f"{int(value):o}",
+    "x": lambda value, _: _as_hex(value),
+    "X": lambda value, _: _as_hex(value).upper(),
 }
 
 FUNCTIONS: Final[dict[str, Row]] = {

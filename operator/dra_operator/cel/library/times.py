@@ -6,6 +6,7 @@ Source: cel-go `common/types/duration.go`, `timestamp.go`; Go `time`.
 """
 
 import math
+from calendar import monthrange
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -156,7 +157,7 @@ def scan_timestamp(text: str) -> tuple[int, int, int] | None:
     ):
         return None
     year, month, day, hour, minute, second = map(int, numbers)
-    if not 1 <= month <= 12 or not 1 <= day <= _days_in(year, month):
+    if not 1 <= month <= 12 or not 1 <= day <= monthrange(year, month)[1]:
         return None
     if hour > 23 or minute > 59 or second > 59:
         return None
@@ -233,12 +234,6 @@ def civil_from_days(days: int) -> tuple[int, int, int]:
     shifted = (5 * of_year + 2) // 153
     month = shifted + 3 if shifted < 10 else shifted - 9
     return year_of_era + era * 400 + (month <= 2), month, of_year - (153 * shifted + 2) // 5 + 1
-
-
-def _days_in(year: int, month: int) -> int:
-    if month == 2:
-        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month in (4, 6, 9, 11) else 31
 
 
 # --- zones
@@ -350,14 +345,12 @@ def _accessors() -> Iterator[tuple[str, Callable[..., Any]]]:
         yield f"{name} timestamp_to_{part}_{zone}: {_TIMESTAMP}.(string) -> int", code
 
 
-def _milliseconds(duration: Duration) -> int:
-    return _truncated(duration.nanos, 10**6)
-
-
 FUNCTIONS: Final[dict[str, Row]] = {
     **dict(_accessors()),
     f"getHours duration_to_hours: {_DURATION}.() -> int": _of_duration(3600 * NANOS),
     f"getMinutes duration_to_minutes: {_DURATION}.() -> int": _of_duration(60 * NANOS),
     f"getSeconds duration_to_seconds: {_DURATION}.() -> int": _of_duration(NANOS),
-    f"getMilliseconds duration_to_milliseconds: {_DURATION}.() -> int": _milliseconds,
+    f"getMilliseconds duration_to_milliseconds: {_DURATION}.() -> int": lambda duration: _truncated(
+        duration.nanos, 10**6
+    ),
 }
