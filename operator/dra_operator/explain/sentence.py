@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import Candidates
@@ -23,7 +23,6 @@ from dra_operator.explain.stages import TITLES, DeviceCounts, key_value_effect, 
 from dra_operator.inventory import Inventory, Slice, Views, bits
 from dra_operator.inventory.ownership import OWNED_TAINT, Ownership, tolerates_owned
 from dra_operator.inventory.pool import surplus_advice
-from dra_operator.inventory.slices import Column
 from dra_operator.inventory.taints import touches
 from dra_operator.ledger import ClaimKey
 
@@ -128,13 +127,9 @@ def published_names(devices: Iterable[tuple[Slice, int]]) -> frozenset[str]:
         for table, columns in (("attributes", slice_.attributes), ("capacity", slice_.capacity)):
             for name, column in columns.items():
                 path = f"{table}/{_full(name, slice_)}"
-                if path not in found and _is_on_any(column, those):
+                if path not in found and any(column.values[index] is not None for index in bits.each(those)):
                     found.add(path)
     return frozenset(found)
-
-
-def _is_on_any(column: Column[Any], devices: int) -> bool:
-    return any(column.values[bits.lowest(alike)] is not None for alike in column.sets if alike & devices)
 
 
 def _full(name: str, slice_: Slice) -> str:
