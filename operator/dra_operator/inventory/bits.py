@@ -27,11 +27,7 @@ def first(count: int) -> int:
 
 def from_flags(flags: Iterable[object]) -> int:
     """Return the set of the positions at which `flags` is true."""
-    bits = 0
-    for position, flag in enumerate(flags):
-        if flag:
-            bits |= 1 << position
-    return bits
+    return from_positions(position for position, flag in enumerate(flags) if flag)
 
 
 def from_positions(positions: Iterable[int]) -> int:

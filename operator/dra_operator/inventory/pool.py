@@ -164,7 +164,6 @@ class Pool:
     _of_generation: dict[tuple[int, Features], _Counters] = field(default_factory=dict)
     _sorted: dict[int, tuple[Slice, ...]] | None = None
     _shared_row: tuple[tuple[Slice, ...], SelectorIndex] | None = None
-    _newest_nodes: tuple[str, ...] | None = None
 
     def put(self, slice_: Slice) -> None:
         """Add a slice, or replace the one of that name."""
@@ -245,11 +244,8 @@ class Pool:
 
     def newest_nodes(self) -> tuple[str, ...]:
         """Return the names of the nodes that slices of the newest generation name, sorted."""
-        if self._newest_nodes is None:
-            # Thousands of claims may each be told of a pool that thousands of nodes use.
-            names = {item.nodes.node_name for item in self.newest()}
-            self._newest_nodes = tuple(sorted(name for name in names if name is not None))
-        return self._newest_nodes
+        names = {item.nodes.node_name for item in self.newest()}
+        return tuple(sorted(name for name in names if name is not None))
 
     def _row(self) -> tuple[tuple[Slice, ...], SelectorIndex]:
         if self._shared_row is None:
@@ -274,7 +270,6 @@ class Pool:
         self.epoch = object()
         self._sorted = None
         self._shared_row = None
-        self._newest_nodes = None
         self._layouts.clear()
         self._of_generation.clear()
 

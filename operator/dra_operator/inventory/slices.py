@@ -6,6 +6,7 @@ a slice again and again is kept as a set of bits, a device each, in published or
 Source: ResourceSlice of resource.k8s.io/v1.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
@@ -122,14 +123,9 @@ class Columns:
 
 
 def _sets(keys: tuple[object, ...]) -> tuple[int, ...]:
-    last, start = keys[0], 0
-    sets: dict[object, int] = {}
-    # Devices of one kind lie side by side, and equal values mostly are one object: a set grows by whole runs.
+    sets = defaultdict[object, int](int)
     for position, key in enumerate(keys):
-        if key is not last and key != last:
-            sets[last] = sets.get(last, 0) | (1 << position) - (1 << start)
-            last, start = key, position
-    sets[last] = sets.get(last, 0) | (1 << len(keys)) - (1 << start)
+        sets[key] |= 1 << position
     return tuple(sets.values())
 
 
