@@ -84,14 +84,10 @@ def patched(encoded: bytes, metadata: Mapping[str, Any]) -> bytes:
     Finalizers are replaced as a whole; an annotation that is None is taken off. Raises MalformedError.
     """
     assert metadata.keys() <= {"finalizers", "annotations"}
-
-    def change_metadata(message: bytes) -> bytes:
-        return _metadata_patched(message, metadata)
-
-    def change_object(message: bytes) -> bytes:
-        return _with_changed(message, _METADATA, change_metadata)
-
-    return _MAGIC + _with_changed(_opened(encoded), _RAW, change_object)
+    opened = _opened(encoded)
+    there = _only(opened, _RAW)
+    changed = _metadata_patched(_only(there, _METADATA), metadata)
+    return _MAGIC + _with(opened, _RAW, _with(there, _METADATA, changed))
 
 
 def _metadata_patched(message: bytes, metadata: Mapping[str, Any]) -> bytes:
@@ -135,9 +131,9 @@ def _only(message: bytes, number: int) -> bytes:
     return _content(found[0])
 
 
-def _with_changed(message: bytes, number: int, change: Callable[[bytes], bytes]) -> bytes:
-    """Return a message with what its one field of this number holds changed."""
-    changed = _encoded(number, change(_only(message, number)))
+def _with(message: bytes, number: int, content: bytes) -> bytes:
+    """Return a message whose one field of this number holds something else."""
+    changed = _encoded(number, content)
     return b"".join(changed if field.number == number else field.whole for field in _fields(message))
 
 

@@ -87,9 +87,6 @@ class _Estimator:
         """Return what `expr` can cost, and remember what is known of its size."""
         return _COSTS[type(expr)](self, expr)  # type: ignore[no-any-return]
 
-    def cost_literal(self, _expr: nodes.Literal) -> Range:
-        return _NOTHING
-
     def cost_ident(self, expr: nodes.Ident) -> Range:
         local = self._local(expr.name)
         self.paths[expr.id] = trail(expr.name) if local is None else local.path
@@ -343,7 +340,7 @@ def _is_scalar(kind: Type) -> bool:
 
 
 _COSTS: Final[dict[type, Any]] = {
-    nodes.Literal: _Estimator.cost_literal,
+    nodes.Literal: lambda _, _literal: _NOTHING,
     nodes.Ident: _Estimator.cost_ident,
     nodes.Select: _Estimator.cost_select,
     nodes.Call: _Estimator.cost_call,

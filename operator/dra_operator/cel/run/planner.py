@@ -117,9 +117,6 @@ class _Planner:
         """Return the step that evaluates `expr`."""
         return _PLANS[type(expr)](self, expr)  # type: ignore[no-any-return]
 
-    def plan_literal(self, expr: nodes.Literal) -> ir.Step:
-        return ir.Const(expr.id, expr.value)
-
     # --- attributes ---------------------------------------------------------------------------------------------
 
     def plan_ident(self, expr: nodes.Ident) -> ir.Step:
@@ -234,7 +231,7 @@ class _Planner:
 
 
 _PLANS: Final[dict[type, Any]] = {
-    nodes.Literal: _Planner.plan_literal,
+    nodes.Literal: lambda _, expr: ir.Const(expr.id, expr.value),
     nodes.Ident: _Planner.plan_ident,
     nodes.Select: _Planner.plan_select,
     nodes.Call: _Planner.plan_call,

@@ -85,8 +85,10 @@ def with_known_pattern(function: Function) -> Function:
 
 def _dispatched(name: str, candidates: tuple[Overload, ...]) -> Callable[..., Any]:
     """Return what chooses among overloads by the values."""
-    guards = _own_types if name in _UNGUARDED else _all_types
-    choices = [(guards(overload), _implementation(overload)) for overload in candidates]
+    choices = [
+        (_own_types(overload) if name in _UNGUARDED else overload.arguments, _implementation(overload))
+        for overload in candidates
+    ]
     by_types = not any(kind.parameters for kinds, _ in choices for kind in kinds)
     remembered: dict[tuple[type, ...], Callable[..., Any]] = {}
 
@@ -103,10 +105,6 @@ def _dispatched(name: str, candidates: tuple[Overload, ...]) -> Callable[..., An
         raise no_such_overload(name, values)
 
     return call
-
-
-def _all_types(overload: Overload) -> tuple[Type, ...]:
-    return overload.arguments
 
 
 def _own_types(overload: Overload) -> tuple[Type, ...]:

@@ -163,10 +163,6 @@ def _filtered(make: _Factory, filters: list[nodes.Expr], step: nodes.Expr) -> no
     return make.call("_?_:_", filters[0], step, make.accumulator()) if filters else step
 
 
-def _filter(make: _Factory, variables: _Arguments, args: _Arguments) -> _Parts:
-    return _collect(make, variables, (*args, *variables))
-
-
 def _transform_map(make: _Factory, variables: _Arguments, args: _Arguments) -> _Parts:
     return _insert(make, args, make.ident(_variable(variables[0], "")))
 
@@ -255,7 +251,11 @@ _MACROS: dict[tuple[str, int, bool], _Expander] = {
     ("exists_one", 2, True): _folding(1, _exists_one),
     ("map", 2, True): _map,
     ("map", 3, True): _map,
-    ("filter", 2, True): _folding(1, _filter, "argument is not an identifier"),
+    ("filter", 2, True): _folding(
+        1,
+        lambda make, variables, args: _collect(make, variables, (*args, *variables)),
+        "argument is not an identifier",
+    ),
     ("optMap", 2, True): _opt_map,
     ("optFlatMap", 2, True): _opt_flat_map,
     ("sortBy", 2, True): _sort_by,

@@ -233,16 +233,12 @@ def _negated(number: nodes.Literal) -> Any:
     return -number.value
 
 
-def _has_signed_number(expr: nodes.Expr) -> bool:
-    return _unsigned(expr, value=False) is not expr
-
-
 def _whole(part: Any) -> Any:
     """Return a member with its unary operators applied."""
     if type(part) is not _Unary:
         return part
     count, member = part.count, part.member
-    if part.operator == "-" and _has_signed_number(member):
+    if part.operator == "-" and _unsigned(member, value=False) is not member:
         # `--1` is two operators before 1, not one before -1: a sign belongs to the number only when it stands alone.
         count, member = count + 1, _unsigned(member, value=True)
     return (
@@ -295,10 +291,6 @@ def _operation(parts: list[Any]) -> nodes.Expr:
     return nodes.Call(nodes.next_id(), _position(operator), function, (left, _whole(right)))
 
 
-def _operand(parts: list[Any]) -> Any:
-    return parts
-
-
 def _unary(parts: list[Any]) -> _Unary:
     operator, operand = parts
     if type(operand) is not _Unary:
@@ -311,10 +303,6 @@ def _unary(parts: list[Any]) -> _Unary:
 
 
 # --- members --------------------------------------------------------------------------------------------------------
-
-
-def _only(parts: list[Any]) -> Any:
-    return parts[0]
 
 
 def _member_dot(parts: list[Any]) -> nodes.Expr:
@@ -363,10 +351,6 @@ def _ident(parts: list[Any]) -> nodes.Expr:
     return nodes.Ident(nodes.next_id(), _position(token), _variable(token))
 
 
-def _paren_expr(parts: list[Any]) -> nodes.Expr:
-    return _unsigned(parts[1], value=False)
-
-
 # --- lists, maps and literals ---------------------------------------------------------------------------------------
 
 
@@ -382,19 +366,11 @@ def _map_lit(parts: list[Any]) -> nodes.Expr:
     return nodes.MapExpr(nodes.next_id(), _position(parts[0]), entries)
 
 
-def _exprlist(parts: list[Any]) -> tuple[nodes.Expr, ...]:
-    return tuple(parts[::2])
-
-
 def _gathered(parts: list[Any]) -> list[Any]:
     if len(parts) == 1:
         return parts
     parts[0].append(parts[2])
     return parts[0]  # type: ignore[no-any-return]
-
-
-def _optexpr(parts: list[Any]) -> tuple[nodes.Expr, bool]:
-    return parts[-1], len(parts) == 2
 
 
 def _fieldinit(parts: list[Any]) -> nodes.Field:
@@ -440,7 +416,7 @@ REDUCTIONS: Final[dict[str, Reduction]] = {
     "addition": _unless_alone(_operation),
     "multiplication": _unless_alone(_operation, _whole),
     "unary": _unless_alone(_unary),
-    **dict.fromkeys(("unary_not", "unary_neg", "member", "primary"), _only),
+    **dict.fromkeys(("unary_not", "unary_neg", "member", "primary"), lambda parts: parts[0]),
     "member_dot": _member_dot,
     "member_dot_arg": _member_dot_arg,
     "member_index": _member_index,
@@ -449,14 +425,14 @@ REDUCTIONS: Final[dict[str, Reduction]] = {
     "ident_arg": _ident_arg,
     "dot_ident": _dot_ident,
     "ident": _ident,
-    "paren_expr": _paren_expr,
+    "paren_expr": lambda parts: _unsigned(parts[1], value=False),
     "list_lit": _list_lit,
     "map_lit": _map_lit,
-    "exprlist": _exprlist,
+    "exprlist": lambda parts: tuple(parts[::2]),
     "listinit": _gathered,
     "fieldinits": _gathered,
     "mapinits": _gathered,
-    "optexpr": _optexpr,
+    "optexpr": lambda parts: (parts[-1], len(parts) == 2),
     "fieldinit": _fieldinit,
     "mapinit": _mapinit,
     "literal": _literal,
@@ -465,7 +441,7 @@ REDUCTIONS: Final[dict[str, Reduction]] = {
             "relation_lt", "relation_le", "relation_gt", "relation_ge", "relation_eq", "relation_ne", "relation_in",
             "addition_add", "addition_sub", "multiplication_mul", "multiplication_div", "multiplication_mod",
         ),
-        _operand,
+        lambda parts: parts,
     ),
 }  # fmt: skip
 """What is made of each rule of the grammar."""

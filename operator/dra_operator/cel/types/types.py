@@ -332,11 +332,7 @@ def _as_general(first: Type, second: Type) -> bool:
             and len(first.parameters) == len(second.parameters)
             and all(map(_as_general, first.parameters, second.parameters))
         )
-    return _exactly(first, second)
-
-
-def _exactly(first: Type, second: Type) -> bool:
-    return first.kind is second.kind and first.name == second.name and first.parameters == second.parameters
+    return first.name == second.name and first.parameters == second.parameters
 
 
 def substituted(mapping: Mapping, kind: Type) -> Type:
