@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sqlite3
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from dra_operator.cli.kubectl.commands import app
 from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.session import ApiSession
 from dra_operator.history.holders import find_past_holders
-from dra_operator.history.reader import Reader, Span
+from dra_operator.history.reader import Reader, Span, time_text
 from dra_operator.history.recorder import Recorder
 from dra_operator.history.schema import (
     CONTENT,
@@ -342,14 +343,17 @@ def test_tables_of_somebody_else_are_left_alone(tmp_path):
 
 
 async def test_gap_of_a_restart_is_in_the_log(tmp_path, capsys):
-    """A recorder that goes on with a record warns of what it did not see."""
+    """A recorder that goes on with a record says where and from when, and warns of what it did not see."""
     url = f"sqlite:///{tmp_path}/history.db"
     Writer(open_store(url, create=True)).commit([], 1)
 
     async with recorded(url, 1) as (_, recording):
         await recording.tick()
+        begun = time_text(recording.recorder.covered)
 
-    assert "history: gap" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "history: gap" in said
+    assert re.search(rf"history: recording +since={begun} to={re.escape(url)}\n", said)
 
 
 class Unforgetting(Writer):

@@ -71,12 +71,12 @@ def read_holdings(reader: Reader, span: Span) -> dict[PoolKey, dict[str, list[Ho
         begin, end = max(row.since, span.since), min(row.until, span.until)
         if begin >= end:
             continue
-        told = row.stored
-        results = _results_of(told)
+        stored = row.stored
+        results = _results_of(stored)
         if (known := claims.get(row.uid)) is not None:
             claim, before, held = known
         else:
-            owners = told["metadata"].get("ownerReferences") or ()
+            owners = stored["metadata"].get("ownerReferences") or ()
             pods = [each["uid"] for each in owners if each.get("kind") == "Pod"]
             claim, before, held = HoldingClaim(row.namespace, row.name, row.uid, *pods[:1]), None, []
         if before is not None and before.until == row.since and _results_of(before.stored) == results:
@@ -95,12 +95,12 @@ def read_holdings(reader: Reader, span: Span) -> dict[PoolKey, dict[str, list[Ho
                 held.append(holding)
                 found[each["driver"], each["pool"]][device].append(holding)
         claims[row.uid] = claim, row, held
-        runs.add(claim, told["status"].get("reservedFor") or (), Span(begin, end))
+        runs.add(claim, stored["status"].get("reservedFor") or (), Span(begin, end))
     return found
 
 
-def _results_of(told: Body) -> Sequence[Body]:
-    return told["status"]["allocation"].get("devices", {}).get("results") or ()
+def _results_of(stored: Body) -> Sequence[Body]:
+    return stored["status"]["allocation"].get("devices", {}).get("results") or ()
 
 
 def _read_amounts(consumed: Body) -> dict[str, int]:

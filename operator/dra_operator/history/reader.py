@@ -37,6 +37,8 @@ LEFT_OUT: Final = ("PersistentVolume", "PersistentVolumeClaim", *(kind.kind for 
 """What a record has none of, as a snapshot."""
 _NAMES: Final = ("kind", "namespace", "name", "uid")
 _AGO: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhdw])")
+_ROWS: Final = 1000
+"""So many are fetched at once."""
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -225,7 +227,8 @@ class Reader:
 
     def _stream(self, query: Select[Any]) -> Iterator[Any]:
         with transaction(self._engine) as connection:
-            yield from connection.execute(query)
+            for rows in connection.execute(query).partitions(_ROWS):
+                yield from rows
 
     def rows(self, query: Select[Any]) -> list[Any]:
         """Return what the store answers."""

@@ -25,7 +25,7 @@ from dra_operator.api.text import seconds_of
 from dra_operator.cluster.discovery import served, server_version
 from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable, in_thread
-from dra_operator.history.reader import LEFT_OUT, Moment, build_state, expand_sum
+from dra_operator.history.reader import LEFT_OUT, Moment, build_state, expand_sum, time_text
 from dra_operator.history.schema import (
     MICRO,
     POD_SHAPE,
@@ -297,6 +297,8 @@ class Recorder:
         self.missed += missed
         if missed:
             log.warning("history: gap", seconds=round(missed, 1))
+        if self._is_first:
+            log.info("history: recording", to=self._writer.url, since=time_text(now))
         self._is_whole, self._is_first = True, False
         if self._keep and self._is_due("forget", FORGET_SECONDS):
             try:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Final, Generic, TypeVar
 
 from dra_operator.history.holdings import Holding, HoldingClaim, find_idle, intervals
@@ -112,7 +113,10 @@ class Sweep:
 
     def _run_device(self, parts: Sequence[_Piece[LaidDevice | None]], holdings: Sequence[Holding]) -> None:
         """Sum up a device that is a card, and what is held of one that is not published."""
-        held = [each for each in intervals(holdings, *self._span) if each[2]]
+        if all(each.until <= following.since for each, following in pairwise(holdings)):
+            held = [(each.since, each.until, [each]) for each in holdings]
+        else:
+            held = [each for each in intervals(holdings, *self._span) if each[2]]
         for part, span, here in _split(parts, held):
             if part.what is None:
                 for each in here:
@@ -222,8 +226,9 @@ def _split(
             number += 1
         at, place = since, number
         while at < until:
-            end = min(parts[place].until, until)
-            yield parts[place], (at, end), here
+            part = parts[place]
+            end = min(part.until, until)
+            yield part, (at, end), here
             at, place = end, place + 1
 
 

@@ -126,6 +126,8 @@ class Writer:
     """The one who writes to a store. `covered` is None before the first commit; `open` is what there is."""
 
     def __init__(self, engine: Engine) -> None:
+        self.url = str(engine.url)
+        """Where to, without a password."""
         self._engine = engine
         self.covered: int | None = None
         self.open: dict[Key, OpenObject] = {}
