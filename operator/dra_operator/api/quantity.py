@@ -151,15 +151,10 @@ def family(quantity: Quantity) -> Family:
     """
     if not quantity.text:
         return Family.DECIMAL
-    written = _family_of(quantity.text)
+    written = split_quantity(quantity.text).family
     if written is Family.BINARY and 0 < abs(quantity.nano) < NANO:
         return Family.DECIMAL
     return written
-
-
-@lru_cache(maxsize=4096)
-def _family_of(text: str) -> Family:
-    return split_quantity(text).family
 
 
 def is_ordinary(quantity: Quantity) -> bool:

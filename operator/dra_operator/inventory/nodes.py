@@ -6,7 +6,7 @@ a no, what is not found is one for certain. Selectors that cannot be parsed are 
 Source: docs/dra-semantics 2.2; k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
@@ -42,18 +42,14 @@ class NodeRecord:
 
 def read_node(node: Node) -> NodeRecord:
     """Return what the core keeps of a node."""
+    this_node = NodeSelectorRequirement(_NAME_FIELD, "In", (node.metadata.name,))
     return NodeRecord(
         name=node.metadata.name,
         labels=node.metadata.labels,
         unusable=_unusable(node),
         skips_operations=OPTIONAL_NODE_OPERATIONS in node.status.declared_features,
-        selector=_selecting(node.metadata.name),
+        selector=NodeSelector((NodeSelectorTerm((), (this_node,)),)),
     )
-
-
-def _selecting(name: str) -> NodeSelector:
-    this_node = NodeSelectorRequirement("metadata.name", "In", (name,))
-    return NodeSelector((NodeSelectorTerm((), (this_node,)),))
 
 
 def _unusable(node: Node) -> str | None:
@@ -103,7 +99,12 @@ class SelectorIndex:
     @classmethod
     def union(cls, indexes: Iterable["SelectorIndex"]) -> "SelectorIndex":
         """Return a row whose every position stands for all fields of one of these."""
-        return cls._filed(None if each.everywhere else each.marks() for each in indexes)
+        return cls._filed(
+            None
+            if each.everywhere
+            else [(trait, values) for trait, table in each.filed.items() for values in table]
+            for each in indexes
+        )
 
     @classmethod
     def _filed(cls, row: Iterable[Iterable[_Mark] | None]) -> "SelectorIndex":
@@ -120,12 +121,6 @@ class SelectorIndex:
             for trait, table in filed.items()
         }
         return cls(tuple(everywhere), tables)
-
-    def marks(self) -> Iterator[_Mark]:
-        """Yield what fields are filed under."""
-        for trait, table in self.filed.items():
-            for values in table:
-                yield trait, values
 
     def near(self, node: NodeRecord) -> Sequence[int]:
         """Return the positions of the fields that can concern a node, in order."""

@@ -192,7 +192,10 @@ class Pool:
         """Return the shared slices that can concern a node, sorted by name."""
         if not self.shared:
             return ()
-        row, index = self._row()
+        if self._shared_row is None:
+            slices = tuple(self.shared[name] for name in sorted(self.shared))
+            self._shared_row = slices, SelectorIndex.union(slice_.selector_index for slice_ in slices)
+        row, index = self._shared_row
         return [row[position] for position in index.near(node)]
 
     def generations(self) -> dict[int, tuple[Slice, ...]]:
@@ -246,12 +249,6 @@ class Pool:
         """Return the names of the nodes that slices of the newest generation name, sorted."""
         names = {item.nodes.node_name for item in self.newest()}
         return tuple(sorted(name for name in names if name is not None))
-
-    def _row(self) -> tuple[tuple[Slice, ...], SelectorIndex]:
-        if self._shared_row is None:
-            row = tuple(self.shared[name] for name in sorted(self.shared))
-            self._shared_row = row, SelectorIndex.union(slice_.selector_index for slice_ in row)
-        return self._shared_row
 
     def _counters(self, everything: Sequence[Slice], features: Features) -> _Counters:
         concerned = [item for item in everything if item.counted or item.counter_sets]

@@ -4,7 +4,7 @@ A driver or a rule taints whole nodes, so devices are grouped by their taints, a
 Source: docs/dra-semantics 5.1; DeviceTaintRule of resource.k8s.io/v1.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleration
@@ -43,7 +43,9 @@ def tainted_groups(
     """
     groups: dict[EffectiveTaints, int] = {}
     for index, of_device in enumerate(taints):
-        effective = _effective(of_device) if of_device else ()
+        effective = tuple(
+            [EffectiveTaint(item.key, item.value, item.effect) for item in of_device if is_effective(item)]
+        )
         if unowned is not None:
             effective = unowned[index] + effective
         if fenced is not None:
@@ -51,10 +53,6 @@ def tainted_groups(
         if effective:
             groups[effective] = groups.get(effective, 0) | 1 << index
     return tuple(groups.items())
-
-
-def _effective(taints: Iterable[DeviceTaint]) -> EffectiveTaints:
-    return tuple([EffectiveTaint(item.key, item.value, item.effect) for item in taints if is_effective(item)])
 
 
 def is_effective(taint: DeviceTaint) -> bool:
