@@ -89,11 +89,6 @@ def is_known(slice_: Slice, features: Features) -> bool:
     return features.compatibility_groups or not slice_.has_groups
 
 
-def same_for_all_nodes(slices: Iterable[Slice]) -> bool:
-    """True if all of these slices are for all nodes, so that a node's name and labels do not matter."""
-    return all(item.nodes.node_name is None and item.nodes.all_nodes for item in slices)
-
-
 def _visible_devices(slice_: Slice, node: NodeRecord) -> VisibleDevices | None:
     visible = 0
     errors: list[tuple[int, str]] = []
@@ -334,18 +329,10 @@ class Views:
         self, key: PoolKey, targets: AbstractSet[str], moved: set[str], added: dict[int, PoolView]
     ) -> None:
         pool = self.inventory.pools.get(key)
-        # Where all shared slices are for all nodes, the nodes without a slice of their own see the same.
-        is_alike = pool is not None and same_for_all_nodes(pool.shared.values())
-        alike: _Seen = None
         for name in targets:
             if name not in self.index:
                 continue
-            if pool is None:
-                seen = None
-            elif is_alike and name not in pool.local:
-                seen = alike = alike or self._see(pool, self.inventory.nodes[name], added)
-            else:
-                seen = self._see(pool, self.inventory.nodes[name], added)
+            seen = None if pool is None else self._see(pool, self.inventory.nodes[name], added)
             self._assign(name, key, seen, moved)
 
     def _see(self, pool: Pool, node: NodeRecord, added: dict[int, PoolView]) -> _Seen:
