@@ -2,14 +2,14 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Engine, Select, Table, func, select, true
+from sqlalchemy import Column, Engine, Select, Table, func, select, true
 
 from dra_operator.api.convert import Body
 from dra_operator.api.kinds import POLICIES
@@ -179,51 +179,42 @@ class Reader:
         is_kind = OBJECT.c.kind.in_(kinds) if kinds else true()
         has_flag = STATE.c.flags.bitwise_and(flags) != 0 if flags else true()
         told = STATE.c.flags.bitwise_and(FOUND) != 0, STATE.c.until.is_(None), STATE.c.own
-        return self._read(StateRow, STATE.c.content, span, told, is_kind & has_flag)
+        found = self._select(STATE, span, *_NAMES, content=STATE.c.content).add_columns(*told)
+        found = found.where(is_kind & has_flag).order_by(STATE.c.since, STATE.c.object)
+        return self._read(StateRow, found)
 
     def read_runs(self, span: Span) -> Iterator[tuple[str, str, int, int, Body]]:
         """Yield when pods ran in a span, in no order: uid, namespace, from when until when, and the content."""
-        found = self._select(STATE, span, OBJECT.c.uid, OBJECT.c.namespace, content=STATE.c.content)
+        found = self._select(STATE, span, "uid", "namespace", content=STATE.c.content)
         is_run = (OBJECT.c.kind == "Pod") & (STATE.c.flags.bitwise_and(RUNS) != 0)
-        for *names, since, until, content in self._stream(found.where(is_run)):
-            yield *names, since, until, self._unpack(content)
+        for *names, content in self._stream(found.where(is_run)):
+            yield *names, self._unpack(content)
 
     def read_waits(self, span: Span) -> Iterator[WaitRow]:
         """Yield why pods and claims waited in a span, in the order of their beginning."""
-        told = WAIT.c.reason, WAIT.c.until.is_(None)
-        return self._read(WaitRow, WAIT.c.message, span, told, true())
+        found = self._select(WAIT, span, *_NAMES, content=WAIT.c.message)
+        found = found.add_columns(WAIT.c.reason, WAIT.c.until.is_(None))
+        return self._read(WaitRow, found.order_by(WAIT.c.since, WAIT.c.object))
 
-    def read_wait_times(self, span: Span) -> Iterator[tuple[str, str, str, int, int]]:
-        """Yield the waits in a span, in no order: uid, namespace, reason, and from when until when."""
-        return self._stream(self._select(WAIT, span, OBJECT.c.uid, OBJECT.c.namespace, WAIT.c.reason))
+    def read_wait_times(self, span: Span) -> Iterator[tuple[str, str, int, int, str]]:
+        """Yield the waits in a span, in no order: uid, namespace, from when until when, and reason."""
+        return self._stream(self._select(WAIT, span, "uid", "namespace").add_columns(WAIT.c.reason))
 
-    def _read(
-        self,
-        make: Callable[..., _Row],
-        content: Column[int],
-        span: Span,
-        told: Sequence[ColumnElement[Any]],
-        condition: ColumnElement[bool],
-    ) -> Iterator[_Row]:
-        """Yield what rows of a table say of a span, with their objects, the content, and what is told besides."""
-        table = content.table
-        found = self._select(table, span, *(OBJECT.c[name] for name in _NAMES), content=content)
-        found = found.add_columns(*told).where(condition).order_by(table.c.since, table.c.object)
-        for row in self._stream(found):
+    def _read(self, make: Callable[..., _Row], query: Select[Any]) -> Iterator[_Row]:
+        for row in self._stream(query):
             yield make(*row[:6], self._unpack(row[6]), *row[7:])
 
     def _select(
-        self, table: Table, span: Span, *columns: ColumnElement[Any], content: Column[int] | None = None
+        self, table: Table, span: Span, *names: str, content: Column[int] | None = None
     ) -> Select[Any]:
-        """Return a query for columns of a table and its objects, from when until when, and a content of them."""
+        """Return a query for columns of objects, from when until when a table has them, and a content, if any."""
         is_within = (table.c.since < span.until) & (table.c.until.is_(None) | (table.c.until > span.since))
-        found = select(*columns, table.c.since, func.coalesce(table.c.until, self.span.until))
-        found = found.join_from(table, OBJECT, table.c.object == OBJECT.c.id).where(is_within)
-        return (
-            found
-            if content is None
-            else found.join(CONTENT, CONTENT.c.id == content).add_columns(CONTENT.c.body)
-        )
+        until = func.coalesce(table.c.until, self.span.until)
+        found = select(*[OBJECT.c[name] for name in names], table.c.since, until).where(is_within)
+        found = found.join_from(table, OBJECT, table.c.object == OBJECT.c.id)
+        if content is None:
+            return found
+        return found.join(CONTENT, CONTENT.c.id == content).add_columns(CONTENT.c.body)
 
     def _stream(self, query: Select[Any]) -> Iterator[Any]:
         with transaction(self._engine) as connection:

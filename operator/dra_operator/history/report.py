@@ -175,7 +175,7 @@ class _Report:
 
     def _add_waits(self) -> None:
         span, every = self._query.span, self._query.every
-        for uid, namespace, reason, since, until in self._reader.read_wait_times(span):
+        for uid, namespace, since, until, reason in self._reader.read_wait_times(span):
             at, end = max(since, span.since), min(until, span.until)
             name = self._name_of(namespace, self._names.get(uid, ""))
             while at < end:
