@@ -246,7 +246,7 @@ def _claim(job: Job, step: str) -> dict[str, Any]:
     shape = {"name": "gpu", "exactly": {"deviceClassName": f"size-{job.size}" if job.is_cut else "gpu"}}
     if not job.is_cut and job.size > 1:
         shape["exactly"]["count"] = job.size
-    if shade := job.number % 6:
+    if shade := job.number % (7 if job.is_cut else 8):
         shape["exactly"]["selectors"] = [
             {"cel": {"expression": f'device.attributes["{GPU}"].model != "model-{shade}"'}}
         ]
