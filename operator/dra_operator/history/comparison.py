@@ -117,13 +117,15 @@ def _build_part(
     started: Mapping[Job, int],
     history: History,
     span: Span,
-    holdings: Mapping[PoolKey, Mapping[str, list[Holding]]],
+    holdings: Mapping[PoolKey, Sequence[Holding]],
 ) -> _Part:
-    sweep = Sweep(history, span, by_amount=BY_AMOUNT)
+    sweep = Sweep(
+        history, span, by_amount=BY_AMOUNT, row_of=lambda claim, name, _: (claim.namespace, name or NOBODY)
+    )
     sweep.run(holdings)
     held: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
-    for (_, claim, device_class, _, denominator), (amount, *_) in sweep.shares.items():
-        for key in ((claim.namespace, device_class or NOBODY), _OF_ALL):
+    for (_, row, _, denominator), (amount, *_) in sweep.shares.items():
+        for key in (row, _OF_ALL):
             held[key] += Fraction(amount, denominator * HOUR)
     hours = sweep.hours()
     return _Part(source, started, held, {state: hours[span.since, state] for state in STATES})
@@ -203,9 +205,9 @@ def _sum_up(source: str, history: ChangedHistory, span: Span, jobs: Jobs, replay
     )
 
 
-def _read_holdings(runs: Iterable[Run], span: Span) -> Mapping[PoolKey, Mapping[str, list[Holding]]]:
-    """Return what runs had, by pool and device, in the order of their beginning."""
-    found: dict[PoolKey, dict[str, list[Holding]]] = defaultdict(lambda: defaultdict(list))
+def _read_holdings(runs: Iterable[Run], span: Span) -> Mapping[PoolKey, Sequence[Holding]]:
+    """Return what runs had, by pool, in the order of their beginning."""
+    found: dict[PoolKey, list[Holding]] = defaultdict(list)
     for run in runs:
         claim = HoldingClaim(run.job.namespace, run.job.name, "")
         until = span.until if run.ended is None else min(run.ended, span.until)
@@ -214,6 +216,6 @@ def _read_holdings(runs: Iterable[Run], span: Span) -> Mapping[PoolKey, Mapping[
                 continue
             amounts = {name: each.nano for name, each in result.consumed_capacity.items()}
             is_share, device_class = bool(result.share_id), run.job.device_class
-            holding = Holding(run.started, until, claim, result.device, device_class, is_share, amounts)
-            found[result.driver, result.pool][result.device].append(holding)
+            holding = Holding(run.started, until, claim, (result.device,), device_class, is_share, amounts)
+            found[result.driver, result.pool].append(holding)
     return found

@@ -62,8 +62,8 @@ def _days(span: Span) -> Iterator[Span]:
 
 def _holdings(reader: Reader, span: Span) -> Iterator[dict[str, Any]]:
     gaps = [gap for gap in reader.gaps if gap.since < span.until and gap.until > span.since]
-    for (driver, pool), devices in read_holdings(reader, span).items():
-        for each in [each for holdings in devices.values() for each in holdings]:
+    for (driver, pool), holdings in read_holdings(reader, span).items():
+        for each in holdings:
             claim = each.claim
             # As in a report, nothing is idle in a gap.
             idle = find_idle([claim], each.since, each.until) - sum(
@@ -71,18 +71,10 @@ def _holdings(reader: Reader, span: Span) -> Iterator[dict[str, Any]]:
                 for gap in gaps
                 if gap.since < each.until and gap.until > each.since
             )
-            names = (
-                claim.namespace,
-                claim.name,
-                claim.uid,
-                claim.pod,
-                each.device_class,
-                driver,
-                pool,
-                each.device,
-            )
-            told = dict(zip(_HOLDING, names, strict=True))
-            yield {**told, **_times(each.since, each.until), "idle_seconds": idle / MICRO}
+            told = (claim.namespace, claim.name, claim.uid, claim.pod, each.device_class, driver, pool)
+            times = {**_times(each.since, each.until), "idle_seconds": idle / MICRO}
+            for device in each.devices:
+                yield {**dict(zip(_HOLDING, (*told, device), strict=True)), **times}
 
 
 def _waits(reader: Reader, span: Span) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Final, Protocol, TypeVar
 from dra_operator.api.convert import Body
 from dra_operator.api.names import GROUP, RESERVATION_RESOURCE
 from dra_operator.api.quantity import parse_quantity
-from dra_operator.history.reader import Reader, Span, StateRow
+from dra_operator.history.reader import Reader, Span
 from dra_operator.history.schema import HOLDS
 from dra_operator.inventory import PoolKey
 
@@ -35,12 +35,12 @@ class HoldingClaim:
 
 @dataclass(slots=True, eq=False)
 class Holding:
-    """A device that a claim had; of a share `consumed` are the amounts, in nano-units."""
+    """What a claim had of a pool: devices, or a share of one, of which `consumed` are the amounts, in nano-units."""
 
     since: int
     until: int
     claim: HoldingClaim
-    device: str
+    devices: Sequence[str]
     device_class: str
     is_share: bool
     consumed: Mapping[str, int]
@@ -58,49 +58,58 @@ def find_idle(claims: Sequence[HoldingClaim], since: int, until: int) -> int:
     return found
 
 
-_NO_AMOUNTS: Final[Mapping[str, int]] = {}
-
-
-def read_holdings(reader: Reader, span: Span) -> dict[PoolKey, dict[str, list[Holding]]]:
-    """Return what claims held in a span, by pool and device, in the order of their beginning. Raises StoreError."""
+def read_holdings(reader: Reader, span: Span) -> dict[PoolKey, list[Holding]]:
+    """Return what claims held in a span, by pool, in the order of their beginning. Raises StoreError."""
     runs = _PodRuns(reader, span)
-    claims: dict[str, tuple[HoldingClaim, StateRow, list[Holding]]] = {}
-    """By uid, with the last state of each, and what it had then."""
-    found: dict[PoolKey, dict[str, list[Holding]]] = defaultdict(lambda: defaultdict(list))
-    for row in reader.read_states(span, "ResourceClaim", flags=HOLDS):
-        begin, end = max(row.since, span.since), min(row.until, span.until)
-        if begin >= end:
+    found: dict[PoolKey, list[Holding]] = defaultdict(list)
+    claim, before, results, held = HoldingClaim("", "", ""), 0, list[Body](), list[Holding]()
+    for row in reader.read_states(span, "ResourceClaim", flags=HOLDS, by_object=True):
+        since, until = max(row.since, span.since), min(row.until, span.until)
+        if since >= until:
             continue
-        stored = row.stored
-        results = _results_of(stored)
-        if (known := claims.get(row.uid)) is not None:
-            claim, before, held = known
-        else:
+        stored, last = row.stored, results
+        status = stored["status"]
+        results = status["allocation"].get("devices", {}).get("results") or []
+        if row.uid != claim.uid:
             owners = stored["metadata"].get("ownerReferences") or ()
             pods = [each["uid"] for each in owners if each.get("kind") == "Pod"]
-            claim, before, held = HoldingClaim(row.namespace, row.name, row.uid, *pods[:1]), None, []
-        if before is not None and before.until == row.since and _results_of(before.stored) == results:
+            claim, before = HoldingClaim(row.namespace, row.name, row.uid, *pods[:1]), 0
+        if before == row.since and results == last:
             # Something else of it has changed.
             for holding in held:
-                holding.until = end
+                holding.until = until
         else:
-            classes, held = _classes_of(row.content), []
-            for each in results:
-                if each.get("adminAccess"):
-                    continue
-                device, consumed = each["device"], each.get("consumedCapacity")
-                amounts = _read_amounts(consumed) if consumed else _NO_AMOUNTS
-                device_class, is_share = classes.get(each["request"], ""), bool(each.get("shareID"))
-                holding = Holding(begin, end, claim, device, device_class, is_share, amounts)
-                held.append(holding)
-                found[each["driver"], each["pool"]][device].append(holding)
-        claims[row.uid] = claim, row, held
-        runs.add(claim, stored["status"].get("reservedFor") or (), Span(begin, end))
+            by_pool = _make_holdings(since, until, claim, _classes_of(row.content), results)
+            held = [holding for _, holding in by_pool]
+            for pool, holding in by_pool:
+                found[pool].append(holding)
+        before = row.until
+        runs.add(claim, status.get("reservedFor") or (), since, until)
+    for holdings in found.values():
+        holdings.sort(key=lambda holding: holding.since)
     return found
 
 
-def _results_of(stored: Body) -> Sequence[Body]:
-    return stored["status"]["allocation"].get("devices", {}).get("results") or ()
+def _make_holdings(
+    since: int, until: int, claim: HoldingClaim, classes: Mapping[str, str], results: Iterable[Body]
+) -> list[tuple[PoolKey, Holding]]:
+    """Return what results give a claim, by pool: shares one by one, other devices of a class together."""
+    found = list[tuple[PoolKey, Holding]]()
+    whole: dict[tuple[PoolKey, str], list[str]] = {}
+    for each in results:
+        if each.get("adminAccess"):
+            continue
+        key = pool, device_class = (each["driver"], each["pool"]), classes.get(each["request"], "")
+        device = each["device"]
+        if each.get("shareID"):
+            amounts = _read_amounts(each.get("consumedCapacity") or {})
+            found.append((pool, Holding(since, until, claim, [device], device_class, True, amounts)))
+        elif key in whole:
+            whole[key].append(device)
+        else:
+            whole[key] = [device]
+            found.append((pool, Holding(since, until, claim, whole[key], device_class, False, {})))
+    return found
 
 
 def _read_amounts(consumed: Body) -> dict[str, int]:
@@ -135,15 +144,15 @@ class _PodRuns:
             if group := ((content.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName"):
                 self._of_group[namespace, group].append(run)
 
-    def add(self, claim: HoldingClaim, entries: Iterable[Body], span: Span) -> None:
+    def add(self, claim: HoldingClaim, entries: Iterable[Body], since: int, until: int) -> None:
         """Add when the consumers ran that a claim is reserved for in a span."""
         for entry in entries:
-            for run in self._find(claim, entry, span):
-                begin, end = max(run.since, span.since), min(run.until, span.until)
+            for run in self._find(claim, entry, since, until):
+                begin, end = max(run.since, since), min(run.until, until)
                 if begin < end:
                     _add_run(claim.runs, begin, end)
 
-    def _find(self, claim: HoldingClaim, entry: Body, span: Span) -> Iterable[Span]:
+    def _find(self, claim: HoldingClaim, entry: Body, since: int, until: int) -> Iterable[Span]:
         group, resource = entry.get("apiGroup") or "", entry.get("resource")
         if (group, resource) == ("", "pods"):
             claim.pod = entry["uid"]
@@ -151,7 +160,7 @@ class _PodRuns:
         if (group, resource) == (_POD_GROUPS, "podgroups"):
             return self._of_group.get((claim.namespace, entry["name"]), ())
         # Of other consumers nobody knows whether they do anything; a reservation waits for pods.
-        return () if (group, resource) == (GROUP, RESERVATION_RESOURCE) else (span,)
+        return () if (group, resource) == (GROUP, RESERVATION_RESOURCE) else (Span(since, until),)
 
 
 def _add_run(runs: list[Span], since: int, until: int) -> None:

@@ -4,7 +4,7 @@ A pool is asked only where a slice, a taint rule, or whether its node can be use
 Source: docs/history.md.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -58,9 +58,10 @@ class SetState:
 
 @dataclass(slots=True, eq=False)
 class Layout:
-    """What a pool publishes: all devices, which are cards, and counter sets with those that draw on them."""
+    """What a pool publishes: all devices, how many are in each state, which are cards, and counter sets with theirs."""
 
     devices: dict[str, LaidDevice]
+    states: Mapping[DeviceState, int]
     cards: frozenset[str]
     sets: dict[str, list[LaidDevice]]
     _counters: CounterLayout | None
@@ -114,7 +115,7 @@ class _Slice:
     generation: int
     form: object
     places: tuple[NodeSelector | str | None, ...]
-    body: Body
+    row: StateRow
 
 
 class LaidSpan(NamedTuple):
@@ -139,6 +140,8 @@ class Layouts:
         self._usable: dict[bytes, bool] = {}
         self._matches: dict[tuple[NodeSelector, StateRow], bool] = {}
         self._cards: dict[object, LaidDevice] = {}
+        self._same: dict[tuple[LaidDevice, ...], Layout] = {}
+        """Those without counters, by their cards."""
         self._devices: dict[bytes, list[Body]] = {}
         """Those of slices, which take much room, and are those of others."""
 
@@ -148,7 +151,7 @@ class Layouts:
         for row in self._reader.read_states(self._span, *_KINDS):
             match row.kind:
                 case "ResourceSlice":
-                    pools[pool_of(row.body)].append(self._read_slice(row))
+                    pools[pool_of(row.content)].append(self._read_slice(row))
                 case "Node":
                     self._add_node(row)
                 case _:
@@ -156,22 +159,23 @@ class Layouts:
         return {key: [*self._read_pool(key, slices, rules)] for key, slices in pools.items()}
 
     def _read_slice(self, row: StateRow) -> _Slice:
-        spec, pool = row.body["spec"], row.body["spec"]["pool"]
+        spec, pool = row.content["spec"], row.content["spec"]["pool"]
         node, generation = spec.get("nodeName") or "", int(pool.get("generation", 0))
         text = orjson.dumps(spec.get("devices"))
         devices = self._devices.setdefault(text, spec.get("devices"))
         # Equal lists are one object.
         left = {**spec, "pool": {**pool, "name": _ANY, "generation": 0}, "nodeName": _ANY, "devices": None}
-        form = row.body["apiVersion"], id(devices), orjson.dumps(left)
+        form = row.content["apiVersion"], id(devices), orjson.dumps(left)
         places = () if node else _read_places(row.body)
         if devices is not None:
             spec["devices"] = devices
-        return _Slice(row.since, row.until, row.name, node, generation, form, places, row.body)
+        return _Slice(row.since, row.until, row.name, node, generation, form, places, row)
 
     def _add_node(self, row: StateRow) -> None:
         """Add a node, if it can be used, which is asked once for alike nodes."""
-        metadata, status = row.body["metadata"], row.body.get("status") or {}
-        told = metadata.get("deletionTimestamp"), row.body.get("spec"), status.get("conditions")
+        stored = row.stored
+        metadata, status = stored["metadata"], stored.get("status") or {}
+        told = metadata.get("deletionTimestamp"), row.content.get("spec"), status.get("conditions")
         if (key := orjson.dumps(told)) not in self._usable:
             self._usable[key] = read_node(read_object(row.body)).unusable is None
         if not self._usable[key]:
@@ -180,7 +184,7 @@ class Layouts:
         if nodes and nodes[-1].until == row.since and _labels_of(nodes[-1]) == _labels_of(row):
             nodes[-1].until = row.until
         else:
-            row.content = {"metadata": metadata}
+            row.content, row.own = {"metadata": metadata}, None
             nodes.append(row)
 
     def _read_pool(
@@ -221,7 +225,7 @@ class Layouts:
         if not is_alike:
             place = key, tuple([(each.form, each.node) for each in slices]), tuple(chosen), tuple(rules)
         if place not in self._layouts:
-            bodies = [_form(each, index) if is_alike else each.body for index, each in enumerate(slices)]
+            bodies = [_form(each, index) if is_alike else each.row.body for index, each in enumerate(slices)]
             labelled = [(_ANY if is_alike else name, _labels_of(usable[name])) for name in chosen]
             self._layouts[place] = self._build([*bodies, *[each.body for each in rules]], labelled)
         layout = self._layouts[place]
@@ -261,7 +265,10 @@ class Layouts:
             for name in device.parts:
                 sets[name].append(device)
         cards = frozenset([device.name for device in devices if not device.parts])
-        return Layout({each.name: each for each in devices}, cards, sets, pool.judgement.counters)
+        states = Counter([device.state for device in devices])
+        by_name = {device.name: device for device in devices}
+        made = Layout(by_name, states, cards, sets, pool.judgement.counters)
+        return made if sets else self._same.setdefault(tuple(devices), made)
 
     def _lay(self, row: DeviceRow, totals: Mapping[tuple[str, str], int]) -> LaidDevice:
         slice_, index = row.slice_, row.index
@@ -310,7 +317,7 @@ def _read_places(body: Body) -> tuple[NodeSelector | str | None, ...]:
 
 def _form(item: _Slice, index: int) -> Body:
     """Return a slice of one node without what alike pools differ in."""
-    spec, body = item.body["spec"], item.body
+    spec, body = item.row.body["spec"], item.row.body
     pool = {**spec["pool"], "name": _ANY, "generation": 0}
     names = {"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": {"name": str(index)}}
     return {**names, "spec": {**spec, "pool": pool, "nodeName": _ANY}}

@@ -171,17 +171,19 @@ class Reader:
         bodies += [pod for each in sums for pod in expand_sum(each, shapes)]
         return Moment(at, tuple(bodies), unread, kubernetes)
 
-    def read_states(self, span: Span, *kinds: str, flags: int = 0) -> Iterator[StateRow]:
+    def read_states(
+        self, span: Span, *kinds: str, flags: int = 0, by_object: bool = False
+    ) -> Iterator[StateRow]:
         """Yield what objects of some kinds, or of all, were in a span, in the order of their beginning.
 
-        With `flags`, only states that have one of these.
+        With `flags`, only states that have one of these; `by_object`, those of each object together.
         """
         is_kind = OBJECT.c.kind.in_(kinds) if kinds else true()
         has_flag = STATE.c.flags.bitwise_and(flags) != 0 if flags else true()
         told = STATE.c.flags.bitwise_and(FOUND) != 0, STATE.c.until.is_(None), STATE.c.own
         found = self._select(STATE, span, *_NAMES, content=STATE.c.content).add_columns(*told)
-        found = found.where(is_kind & has_flag).order_by(STATE.c.since, STATE.c.object)
-        return self._read(StateRow, found)
+        order = (OBJECT.c.id, STATE.c.since) if by_object else (STATE.c.since, STATE.c.object)
+        return self._read(StateRow, found.where(is_kind & has_flag).order_by(*order))
 
     def read_runs(self, span: Span) -> Iterator[tuple[str, str, int, int, Body]]:
         """Yield when pods ran in a span, in no order: uid, namespace, from when until when, and the content."""

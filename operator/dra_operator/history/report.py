@@ -14,7 +14,7 @@ from typing import Final
 
 import yaml
 
-from dra_operator.history.holdings import first_class, read_holdings
+from dra_operator.history.holdings import HoldingClaim, first_class, read_holdings
 from dra_operator.history.reader import Reader, Span, StateRow, time_text
 from dra_operator.history.sweep import HOUR, IDLE, STATES, Sweep
 from dra_operator.questions.answers import QuestionError
@@ -128,9 +128,7 @@ class _Report:
     def __init__(self, reader: Reader, query: ReportQuery) -> None:
         self._reader = reader
         self._query = query
-        self._held: dict[tuple[int, str], dict[tuple[str, int], list[int]]] = defaultdict(
-            lambda: defaultdict(lambda: [0, 0, 0])
-        )
+        self._held: dict[tuple[int, str], dict[tuple[str, int], list[int]]] = defaultdict(dict)
         """By class and denominator what was held, idle, and not published."""
         self._waits: dict[tuple[int, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
         """For how long each of what waited did, by its uid."""
@@ -139,9 +137,10 @@ class _Report:
 
     def make(self) -> HistoryReport:
         query, span = self._query, self._query.span
-        sweep = Sweep(self._reader, span, by_amount=query.by_amount, every=query.every)
+        sweep = Sweep(self._reader, span, by_amount=query.by_amount, every=query.every, row_of=self._row_of)
         sweep.run(read_holdings(self._reader, span))
-        self._add_shares(sweep)
+        for (at, name, device_class, denominator), amounts in sweep.shares.items():
+            self._held[at, name][device_class, denominator] = amounts
         if query.by is not Grouping.NODE:
             self._add_waits()
         periods = tuple(self._periods(sweep))
@@ -163,35 +162,40 @@ class _Report:
             "; ".join([_NOTE, *[f"class {name} has no price" for name in sorted(unpriced)]]),
         )
 
-    def _add_shares(self, sweep: Sweep) -> None:
-        by = self._query.by
-        for (at, claim, device_class, node, denominator), amounts in sweep.shares.items():
-            own = device_class if by is Grouping.CLASS else node
-            if by is not Grouping.CLASS and by is not Grouping.NODE:
+    def _row_of(self, claim: HoldingClaim, device_class: str, node: str) -> str:
+        """Return the name of the row of what a claim holds."""
+        match self._query.by:
+            case Grouping.NAMESPACE:
+                own = claim.namespace
+            case Grouping.CLASS:
+                own = device_class
+            case Grouping.NODE:
+                own = node
+            case _:
                 own = self._names.get(claim.pod, "")
-            sums = self._held[at, self._name_of(claim.namespace, own)][device_class, denominator]
-            for column, amount in enumerate(amounts):
-                sums[column] += amount
+        return OTHERS if self._is_other(claim.namespace) else own or NOBODY
 
     def _add_waits(self) -> None:
-        span, every = self._query.span, self._query.every
-        for uid, namespace, since, until, reason in self._reader.read_wait_times(span):
-            at, end = max(since, span.since), min(until, span.until)
-            name = self._name_of(namespace, self._names.get(uid, ""))
+        (begin, last), every = self._query.span, self._query.every
+        is_by_namespace, before = self._query.by is Grouping.NAMESPACE, None
+        for uid, namespace, since, until, reason in self._reader.read_wait_times(self._query.span):
+            at, end = max(since, begin), min(until, last)
+            name = namespace if is_by_namespace else self._names.get(uid) or NOBODY
+            if self._is_other(namespace):
+                name = OTHERS
             while at < end:
-                key = span.since + (at - span.since) // every * every if every else span.since, name
-                following = min(end, key[0] + every) if every else end
-                self._waits[key][uid] += following - at
-                self._reasons[key][reason or _NOT_ASKED] += following - at
+                period = begin + (at - begin) // every * every if every else begin
+                following = min(end, period + every) if every else end
+                if (key := (period, name)) != before:
+                    before, waits, reasons = key, self._waits[key], self._reasons[key]
+                waits[uid] += following - at
+                reasons[reason or _NOT_ASKED] += following - at
                 at = following
 
-    def _name_of(self, namespace: str, own: str) -> str:
-        """Return the name of the row of something; `own` is what it is called there, but for a namespace."""
-        if self._query.namespace not in ("", namespace):
-            return OTHERS
-        return namespace if self._query.by is Grouping.NAMESPACE else own or NOBODY
+    def _is_other(self, namespace: str) -> bool:
+        return self._query.namespace not in ("", namespace)
 
-    def _periods(self, sweep: Sweep) -> Iterator[Period]:
+    def _periods(self, sweep: Sweep[str]) -> Iterator[Period]:
         span, every, hours = self._query.span, self._query.every, sweep.hours()
         for since in range(span.since, span.until, every or max(span.until - span.since, 1)):
             until = min(since + every, span.until) if every else span.until

@@ -18,6 +18,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     Index,
+    Integer,
     LargeBinary,
     MetaData,
     SmallInteger,
@@ -57,19 +58,21 @@ class OtherWriterError(StoreError):
 
 
 TABLES: Final = MetaData()
+_ID: Final = BigInteger().with_variant(Integer, "sqlite")
+"""In SQLite, only an INTEGER that is the primary key needs no index beside the table."""
 META: Final = Table("meta", TABLES, Column("key", String(32), primary_key=True), Column("value", Text))
 """`schema`; `begin`, when the record begins; `covered`, up to when it is complete but for gaps."""
 CONTENT: Final = Table(
     "content",
     TABLES,
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("id", _ID, primary_key=True, autoincrement=False),
     Column("digest", LargeBinary(16), unique=True, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
 OBJECT: Final = Table(
     "object",
     TABLES,
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("id", _ID, primary_key=True, autoincrement=False),
     Column("kind", String(64), nullable=False),
     Column("namespace", String(64), nullable=False),
     Column("name", Text, nullable=False),

@@ -319,9 +319,10 @@ class Views:
                 work[key] = set(watchers)
             else:
                 work[key] = self.index.keys() if pool.shared else pool.local.keys() | watchers
+        # Most pools are of one node, which sees the same of them whatever it is like.
+        other = {name for name in nodes if (name in self.index) != (name in self._of_node)}
         for key, pool in self.inventory.pools.items() if nodes else ():
-            # Most pools are of one node, and only that one has ever seen them.
-            if key not in work and (pool.shared or not nodes.isdisjoint(pool.local)):
+            if key not in work and (pool.shared or (other and not other.isdisjoint(pool.local))):
                 work[key] = nodes
         return work
 
