@@ -78,6 +78,10 @@ def test_jobs_share_and_stay_and_wait(ask):
     # c waits for b, the amount of d is never left, and no node has nine CPUs.
     assert (row["waits"], row["unserved"]) == (5, 2)
     assert row["held"] == pytest.approx((115 * 50 + 100 * 30 + 5 * 30) / 80 / 3600, abs=1e-5)
+    assert {each["first"]: each["reason"] for each in json.loads(found.stdout)["unserved"]} == {
+        "default/d": "CapacityExhausted",
+        "default/e": "NodeUnsuitable",
+    }
     assert "left out of the files, as only jobs of" in found.stderr
     assert "1 Pod" in found.stderr
 

@@ -116,6 +116,19 @@ def test_without_the_node_nothing_runs(history):
 
     (row,) = [each for each in answer["items"] if each["source"] == "changed" and not each.get("namespace")]
     assert row["unserved"] == row["waits"] == 4
+    (waiting,) = answer["unserved"]
+    assert (waiting["jobs"], waiting["reason"]) == (4, "NoNodes")
+
+
+def test_an_empty_file_is_refused(history, tmp_path):
+    """A file without an object would read as a change that makes no difference."""
+    file = tmp_path / "empty.yaml"
+    file.write_text("# later\n")
+    found = CliRunner().invoke(
+        app, ["replay", "--history", history, "--since", "1970-01-01T00:00:00Z", "--with", str(file)]
+    )
+    assert found.exit_code == 2
+    assert "empty.yaml has no object" in found.output
 
 
 def test_a_file_of_something_else_is_refused(history, tmp_path):

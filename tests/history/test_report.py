@@ -191,6 +191,26 @@ async def test_span_outside_of_the_record_is_refused(tmp_path, command):
     assert "the record is from 2027-01-15T" in found.output
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["report", "-n", "team-x"], 'in namespace "team-x" nothing was held, and nothing waited'),
+        (
+            ["who", "device/node-1/gpu-x"],
+            "nobody held device/node-1/gpu-x\nnote: at the end there is no device",
+        ),
+        (["who", "node/node-x"], 'nobody held node/node-x\nnote: at the end there is no Node "node-x"'),
+    ],
+)
+async def test_names_that_nothing_has_are_told(tmp_path, command, told):
+    """An answer about nothing says that nothing has the name, which may be a typing error."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    await play(url, 3)
+    found = CliRunner().invoke(app, [*command, "--history", url, "--since", "2027-01-01T00:00:00Z"])
+
+    assert told in found.output
+
+
 async def test_hint_asks_the_record(tmp_path):
     """Where a record is asked what waits, the command that is proposed asks the record, too."""
     url = f"sqlite:///{tmp_path}/history.db"

@@ -5,7 +5,7 @@ Source: docs/history.md, "Replay".
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import fmean
 from typing import Final
@@ -14,7 +14,7 @@ from dra_operator.api.text import near_object
 from dra_operator.history.holdings import Holding, HoldingClaim, read_holdings
 from dra_operator.history.jobs import Job, Jobs, read_jobs
 from dra_operator.history.reader import Reader, Span, time_text
-from dra_operator.history.replay import Order, Replay, Run
+from dra_operator.history.replay import Order, Replay, Run, Unserved
 from dra_operator.history.report import BY_AMOUNT, NOBODY, quantile
 from dra_operator.history.schema import MICRO
 from dra_operator.history.sweep import HOUR, STATES, Sweep
@@ -30,6 +30,7 @@ _NOT_SIMULATED: Final = (
     "groups, affinity to pods, topology spread, volumes and preemption are not simulated",
     "each job runs on the first node by name that has what it asks for",
 )
+_MOST_EXPLAINED: Final = 5
 _AS_RECORDED: Final = (
     "pods without claims lie on their nodes as recorded, and each job runs as long as it did"
 )
@@ -70,12 +71,16 @@ class ReplayCards:
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """What jobs waited for, and cards by state: by the record, by its replay, and by the changed one."""
+    """What jobs waited for, and cards by state: by the record, by its replay, and by the changed one.
+
+    `unserved` are jobs that wait at the end of the last of them, the shapes of which there are most.
+    """
 
     since: str
     until: str
     rows: tuple[ReplayRow, ...]
     cards: tuple[ReplayCards, ...]
+    unserved: tuple[Unserved, ...]
     notes: tuple[str, ...]
 
 
@@ -87,6 +92,7 @@ class _Part:
     started: Mapping[Job, int]
     held: Mapping[tuple[str, str], Fraction]
     states: Mapping[str, Fraction]
+    unserved: tuple[Unserved, ...] = ()
 
     def build_row(self, key: tuple[str, str], span: Span) -> ReplayRow:
         """Return what became of the jobs of a namespace and class, or of all."""
@@ -187,6 +193,7 @@ def _build_report(span: Span, jobs: Jobs, parts: Sequence[_Part], *notes: str) -
         time_text(span.until),
         tuple([part.build_row(key, span) for key in (_OF_ALL, *keys) for part in parts]),
         tuple([part.build_cards() for part in parts]),
+        parts[-1].unserved,
         (*counts, *_NOT_SIMULATED, *notes),
     )
 
@@ -200,9 +207,10 @@ def _replay(source: str, history: ChangedHistory, span: Span, jobs: Jobs, order:
 
 def _sum_up(source: str, history: ChangedHistory, span: Span, jobs: Jobs, replay: Replay) -> _Part:
     started = dict.fromkeys(jobs.items, span.until) | {run.job: run.started for run in replay.runs}
-    return _build_part(
+    part = _build_part(
         source, started, history, span, _read_holdings([*replay.runs, *replay.shared_runs], span)
     )
+    return replace(part, unserved=tuple(replay.find_unserved(_MOST_EXPLAINED)))
 
 
 def _read_holdings(runs: Iterable[Run], span: Span) -> Mapping[PoolKey, Sequence[Holding]]:

@@ -6,18 +6,19 @@ it until something comes back there. Source: docs/history.md, "Replay".
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from itertools import count
 
-from dra_operator.allocator.decision import Allocated, Failed
+from dra_operator.allocator.decision import Allocated, Explanation, Failed
 from dra_operator.api.types import AllocationResult, ResourceClaim
 from dra_operator.history.jobs import Job, Shape, SharedClaim
 from dra_operator.history.reader import Span
 from dra_operator.history.timeline import EVERYWHERE, Fit, History, Timeline
 from dra_operator.pods.claims import MOST_CONSUMERS
+from dra_operator.pods.explanation import LIMITS, NodeSet, PodExplanation, explain_no_node, explain_together
 
 
 class Order(StrEnum):
@@ -29,13 +30,20 @@ class Order(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """When and where a job ran, and what its own claims had."""
+    """When and where a job ran, and what its own claims had, by which `number` it is known."""
 
+    number: int
     job: Job
     started: int
     ended: int | None
     node: str
     allocations: tuple[AllocationResult, ...]
+
+    def name_claims(self) -> Iterator[tuple[str, str, AllocationResult]]:
+        """Yield what it had, under names that no other run has: jobs of one name may run at the same time."""
+        for place, result in enumerate(self.allocations):
+            name = f"{self.job.name}#{self.number}"
+            yield self.job.namespace, f"{name}.{place}" if place else name, result
 
 
 @dataclass(slots=True)
@@ -62,6 +70,16 @@ class _Queue:
     is_open: bool = True
     failed_in: tuple[int, int, int] | None = None
     """Versions of ledger and inventory, and the nodes, with which the last try ended in an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    """Equal jobs that wait at the end: how many, the first of them, and why, by a reason of docs/reasons.md."""
+
+    jobs: int
+    first: str
+    reason: str
+    message: str
 
 
 class Replay:
@@ -94,6 +112,34 @@ class Replay:
             self._try_all(at)
             self.timeline.forget_changes()
         return self.runs
+
+    def find_unserved(self, most: int) -> Iterator[Unserved]:
+        """Yield what waits after a run and why, so many of different shapes, what most jobs have first."""
+        for queue in sorted(self._waiting, key=lambda queue: -len(queue.jobs))[:most]:
+            job, found = queue.jobs[0][1], self._explain(queue)
+            yield Unserved(len(queue.jobs), f"{job.namespace}/{job.name}", found.reason, found.message)
+
+    def _explain(self, queue: _Queue) -> Explanation | PodExplanation:
+        state, shape, names = self.timeline.state, queue.shape, None
+        if queue.fit is not None:
+            filters = queue.fit.filters
+            obstacles = {name: filters.find_obstacle(entry) for name, entry in state.pods.nodes.items()}
+            suitable = tuple([name for name in self.timeline.names if obstacles.get(name) is None])
+            # All that can be used are the same as none named.
+            names = None if len(suitable) == len(obstacles) else suitable
+            if not suitable:
+                return explain_no_node({name: each for name, each in obstacles.items() if each is not None})
+        nodes = NodeSet(state.explainers[shape.decider], shape.decider, LIMITS, names)
+        asked = [each for each in shape.claims if not self._is_there(each)]
+        claims = {
+            str(number): each.claim if isinstance(each, SharedClaim) else each
+            for number, each in enumerate(asked, 1)
+        }
+        alone = {name: nodes.decide([claim]) for name, claim in claims.items()}
+        for name, decision in alone.items():
+            if not isinstance(decision, Allocated):
+                return nodes.explain(claims[name], decision)
+        return explain_together(claims, alone, nodes)
 
     def _next_at(self) -> int:
         times = [self._ends[0][0]] if self._ends else []
@@ -201,9 +247,9 @@ class Replay:
         own: list[AllocationResult] = []
         for each, result in zip(asked, results, strict=True):
             if isinstance(each, SharedClaim):
-                run = self._shared[each].run = Run(job, at, None, node, (result,))
+                run = self._shared[each].run = Run(next(self._numbers), job, at, None, node, (result,))
                 self.shared_runs.append(run)
-                timeline.state.ledger.assume("", f"shared {id(each)}", result)
+                self._assume(run)
             else:
                 own.append(result)
         self._start(job, queue, at, node, tuple(own))
@@ -216,9 +262,8 @@ class Replay:
         self, job: Job, queue: _Queue, at: int, node: str, allocations: tuple[AllocationResult, ...]
     ) -> None:
         ended = None if job.duration is None else at + job.duration
-        run = Run(job, at, ended, node, allocations)
-        for number, result in enumerate(allocations):
-            self.timeline.state.ledger.assume(str(number), f"job {id(job)}", result)
+        run = Run(next(self._numbers), job, at, ended, node, allocations)
+        self._assume(run)
         for claim in queue.shape.shared:
             self._shared[claim].users += 1
         if (use := queue.shape.use) is not None:
@@ -229,19 +274,25 @@ class Replay:
 
     def _end(self, run: Run) -> None:
         """Take back what a job had, and what it shared if it was the last one."""
-        ledger, shape = self.timeline.state.ledger, run.job.shape
-        for number, result in enumerate(run.allocations):
-            ledger.withdraw(str(number), f"job {id(run.job)}")
-            self.timeline.give_back(result)
+        shape = run.job.shape
+        self._withdraw(run)
         if shape.use is not None:
             self.timeline.change_use(run.node, shape.use, -1)
         for claim in shape.shared:
             shared = self._shared[claim]
             shared.users -= 1
             if not shared.users and shared.run is not None:
-                ledger.withdraw("", f"shared {id(claim)}")
-                self.timeline.give_back(shared.run.allocations[0])
+                self._withdraw(shared.run)
                 shared.run.ended, shared.run = run.ended, None
             if not shared.users or shared.users == MOST_CONSUMERS - 1:
                 for queue in shared.queues:
                     queue.is_open = True
+
+    def _assume(self, run: Run) -> None:
+        for namespace, name, result in run.name_claims():
+            self.timeline.state.ledger.assume(namespace, name, result)
+
+    def _withdraw(self, run: Run) -> None:
+        for namespace, name, result in run.name_claims():
+            self.timeline.state.ledger.withdraw(namespace, name)
+            self.timeline.give_back(result)

@@ -159,8 +159,19 @@ class _Report:
             tuple([self._row(*key) for key in sorted(self._held.keys() | self._waits.keys())]),
             periods,
             unknown / published if published else Fraction(0),
-            "; ".join([_NOTE, *[f"class {name} has no price" for name in sorted(unpriced)]]),
+            "; ".join(
+                [
+                    _NOTE,
+                    *self._check_namespace(),
+                    *[f"class {name} has no price" for name in sorted(unpriced)],
+                ]
+            ),
         )
+
+    def _check_namespace(self) -> Iterator[str]:
+        names = {name for _, name in (*self._held, *self._waits)}
+        if self._query.namespace and names <= {OTHERS}:
+            yield f'in namespace "{self._query.namespace}" nothing was held, and nothing waited'
 
     def _row_of(self, claim: HoldingClaim, device_class: str, node: str) -> str:
         """Return the name of the row of what a claim holds."""

@@ -493,11 +493,11 @@ class _Attempt:
         if isinstance(decision, Failed):
             together = Explanation(decision.reason, decision.message)
         else:
-            together = _explain_together(claims, alone, usable)
+            together = explain_together(claims, alone, usable)
         return PodExplanation(together.reason, together.message, dict.fromkeys(claims, together))
 
 
-def _explain_together(
+def explain_together(
     claims: Mapping[str, ResourceClaim], alone: Mapping[str, Decision], usable: NodeSet
 ) -> Explanation:
     """Return why claims do not fit together, each of which fits by itself."""

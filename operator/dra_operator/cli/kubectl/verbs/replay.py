@@ -14,7 +14,7 @@ from dra_operator.cli.kubectl.options import JSON, YAML, Options, option, record
 from dra_operator.cli.kubectl.requests import ReadingError
 from dra_operator.cli.kubectl.source import INSTALL, read_record_span
 from dra_operator.cli.kubectl.subjects import parse_subject
-from dra_operator.cli.kubectl.tables import Column, count, listing, terminal_style
+from dra_operator.cli.kubectl.tables import Column, Style, count, listing, terminal_style, wrapped
 from dra_operator.questions.answers import QuestionError
 
 if TYPE_CHECKING:
@@ -132,6 +132,10 @@ def _read_changes(added: Sequence[str], removed: Sequence[str]) -> "Changes":
         if kind not in _ADDED:
             raise click.UsageError(f"--with: {kind} {name}: choose from {', '.join(_ADDED)}")
         bodies.append(record.body)
+    if added and not bodies:
+        raise click.UsageError(
+            f"--with: {', '.join(added)} has no object: write some, of {', '.join(_ADDED)}"
+        )
     subjects = [parse_subject(text, _REMOVED) for text in removed]
     return Changes(tuple(bodies), frozenset((each.kind, each.name) for each in subjects))
 
@@ -212,7 +216,16 @@ def _tables(report: "ReplayReport", options: Options) -> list[str]:
         "",
         *listing(cards, report.cards, style),
         *_differences(report),
+        *_unserved(report, style),
     ]
+
+
+def _unserved(report: "ReplayReport", style: Style) -> Iterator[str]:
+    """Yield why jobs wait at the end, in a line or more each."""
+    for each in report.unserved:
+        yield ""
+        more = f" and {count(each.jobs - 1, 'more job')} like it" if each.jobs > 1 else ""
+        yield from wrapped(f"{each.first}{more}: unserved: {each.reason}: {each.message}", style)
 
 
 def _differences(report: "ReplayReport") -> Iterator[str]:

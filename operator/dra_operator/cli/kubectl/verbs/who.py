@@ -18,7 +18,7 @@ from dra_operator.cli.kubectl.answering import (
 from dra_operator.cli.kubectl.options import complete_subjects, option
 from dra_operator.cli.kubectl.subjects import KINDS, find_name, full_name, parse_subject, value_option
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, count, listing, names_cell
-from dra_operator.questions.answers import HOLDERS
+from dra_operator.questions.answers import HOLDERS, QuestionError
 
 if TYPE_CHECKING:
     from dra_operator.questions.device_table import HolderQuery
@@ -72,7 +72,7 @@ def app(
             raise click.UsageError(
                 "--since lists who held devices: leave out --value, --idle and --admin-access"
             )
-        return _past(question, query, since)
+        return _past(question, query, subject, since)
     query = replace(query, admin_access=admin_access, value=value or query.value)
     report = find_holders(question.cluster, query)
     if idle:
@@ -131,7 +131,7 @@ def _subject(question: Question, text: str, driver: str) -> "HolderQuery":
     return HolderQuery(driver=named or driver, pool=pool, device=device, namespace=namespace)
 
 
-def _past(question: Question, query: "HolderQuery", since: str) -> Answer:
+def _past(question: Question, query: "HolderQuery", subject: str, since: str) -> Answer:
     """Return who held devices over time, by the record."""
     from dra_operator.cli.kubectl.answering import NO, YES
     from dra_operator.cli.kubectl.source import read_record_span
@@ -143,6 +143,7 @@ def _past(question: Question, query: "HolderQuery", since: str) -> Answer:
         raise click.UsageError("--since asks about a device, a pool, a node or a namespace")
     reader, span = read_record_span(options.history, since, options.at)
     from dra_operator.history.holders import find_past_holders
+    from dra_operator.questions.usage import find_holders
 
     report = find_past_holders(reader, span._replace(until=span.until + 1), query)
     columns = (
@@ -160,6 +161,13 @@ def _past(question: Question, query: "HolderQuery", since: str) -> Answer:
     if gaps := [f"{gap.since} to {gap.until}" for gap in report.gaps]:
         more = f" and {len(gaps) - _MOST_NAMED} more" if len(gaps) > _MOST_NAMED else ""
         asides.append(f"not recorded: {', '.join(gaps[:_MOST_NAMED])}{more}")
+    if not report.items:
+        asides.append(f"nobody held {subject or 'any device'}")
+        try:
+            find_holders(question.cluster, query)
+        except QuestionError as error:
+            # It may have been there before.
+            asides.append(f"at the end {error}")
     code = YES if report.items else NO
     return Answer("PastHolders", report, listing(columns, report.items, question.style), code, asides=asides)
 
