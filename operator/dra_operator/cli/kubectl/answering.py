@@ -33,12 +33,10 @@ from dra_operator.cli.kubectl.options import (
     use_colours,
 )
 from dra_operator.cli.kubectl.requests import ReadingError, RefusedError
-from dra_operator.cli.kubectl.tables import Style, is_cut, terminal_style, wrapped
+from dra_operator.cli.kubectl.tables import Style, is_cut, wrapped
 from dra_operator.questions.answers import Conclusion, KindsRead, QuestionError, UnknownObjectError
 
 if TYPE_CHECKING:
-    from dra_operator.cli.kubectl.sarif import SarifResult
-    from dra_operator.cli.kubectl.source import Source
     from dra_operator.pods.objects import ObjectRecord
     from dra_operator.questions.state import ClusterState
 
@@ -111,17 +109,23 @@ _LARGEST_FIRST = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a verb answers: a cluster, the namespace asked about (empty: all), how tables are printed.
+    """What a verb answers: a cluster that was read, and the namespace asked about (empty: all).
 
     `given` are the objects of files that lie over those of the cluster, `problems` what cannot be read of them.
+    `notes` are lines that every answer goes with.
     """
 
     cluster: "ClusterState"
     namespace: str
     options: Options
-    style: Style
     given: "tuple[ObjectRecord, ...]" = ()
+    notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+
+    @property
+    def style(self) -> Style:
+        """How tables are printed."""
+        return style_of(self.options)
 
     @property
     def own_namespace(self) -> str:
@@ -144,7 +148,7 @@ class Answer:
     code: int = YES
     names: Sequence[str] = ()
     asides: Sequence[str] = field(default=())
-    results: "Sequence[SarifResult]" = ()
+    results: Sequence[Mapping[str, Any]] = ()
     many: str = ""
     missing: Collection[str] | None = None
 
@@ -185,11 +189,11 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
     from dra_operator.cli.kubectl.source import read_source
 
     with refusing():
-        source = read_source(options, demand)
-        check_namespace(source.cluster, options.namespace)
-        answer = ask(question_about(source, options))
+        question = read_source(options, demand)
+        check_namespace(question.cluster, options.namespace)
+        answer = ask(question)
     show(answer, options)
-    say(f"warning: {line}" for line in cut_lines(source.cluster.errors))
+    say(f"warning: {line}" for line in cut_lines(question.cluster.errors))
     is_short = not options.format and sys.stdout.isatty() and is_cut(answer.lines)
     rest = (
         [f"{'-o wide' if options.has_wide else 'a wider terminal'} shows what is left out"]
@@ -198,7 +202,8 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
     )
     if answer.many and not options.format and sys.stdout.isatty() and len(answer.lines) > _MANY:
         rest.append(answer.many)
-    notes = [*source.notes, *missing_rights(answer.missing_of(source.cluster.unread)), *answer.asides, *rest]
+    lacking = missing_rights(answer.missing_of(question.cluster.unread))
+    notes = [*question.notes, *lacking, *answer.asides, *rest]
     say(f"note: {line}" for line in notes)
     sys.stdout.flush()
     raise SystemExit(answer.code)
@@ -235,10 +240,12 @@ def check_namespace(cluster: "ClusterState", namespace: str) -> None:
     raise UnknownObjectError(f'there is no namespace "{namespace}": {hint}')
 
 
-def question_about(source: "Source", options: Options) -> Question:
-    """Return the question about a cluster that was read."""
-    style = terminal_style(wide=options.format == WIDE, headers=options.headers, colours=use_colours())
-    return Question(source.cluster, source.namespace, options, style, source.given, source.problems)
+def style_of(options: Options) -> Style:
+    """Return how the tables of an answer are printed: with `-o wide` nothing is cut, as kubectl has it."""
+    is_wide = options.format == WIDE
+    is_bounded = not is_wide and sys.stdout.isatty()
+    width = max(shutil.get_terminal_size().columns, 20) if is_bounded else None
+    return Style(width, use_colours(), is_wide, options.headers)
 
 
 @contextmanager

@@ -1,39 +1,32 @@
 """The table of verbs, each imported when it is asked for: `--help` and completion start at once."""
 
 import importlib
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 
 from dra_operator._version import __version__
 
-
-class Verb(NamedTuple):
-    """Where a verb lives, and what it says of itself in the list."""
-
-    module: str
-    help: str
-
-
 _PACKAGE: Final = "dra_operator.cli.kubectl.verbs"
 VERBS: Final = {
-    "top": Verb("top", "How many devices are used and free, by node, pool or class."),
-    "claims": Verb("claims", "List claims: their devices, or why they wait."),
-    "waiting": Verb("waiting", "What waits for devices, and why."),
-    "devices": Verb("devices", "List devices, and who holds them."),
-    "explain": Verb("explain", "Why a claim or pod waits, and what would help."),
-    "fit": Verb("fit", "How many copies of a pod or claim would fit, and where."),
-    "headroom": Verb("headroom", "How much more there is room for."),
-    "who": Verb("who", "Who holds a device, a pool, or what is on a node."),
-    "lint": Verb("lint", "What is wrong with selectors of classes and claims."),
-    "impact": Verb("impact", "What a taint, a changed class, or a drain would hit."),
-    "status": Verb("status", "Whether an operator decides, and what for."),
-    "audit": Verb("audit", "What is wrong in the cluster, and what to do."),
-    "record": Verb("record", "Keep a record of what happens."),
-    "report": Verb("report", "Card-hours, waits and costs, by a record."),
-    "replay": Verb("replay", "What other nodes or devices would have made of it."),
-    "mcp": Verb("mcp", "Serve these questions to an assistant."),
+    "top": "How many devices are used and free, by node, pool or class.",
+    "claims": "List claims: their devices, or why they wait.",
+    "waiting": "What waits for devices, and why.",
+    "devices": "List devices, and who holds them.",
+    "explain": "Why a claim or pod waits, and what would help.",
+    "fit": "How many copies of a pod or claim would fit, and where.",
+    "headroom": "How much more there is room for.",
+    "who": "Who holds a device, a pool, or what is on a node.",
+    "lint": "What is wrong with selectors of classes and claims.",
+    "impact": "What a taint, a changed class, or a drain would hit.",
+    "status": "Whether an operator decides, and what for.",
+    "audit": "What is wrong in the cluster, and what to do.",
+    "record": "Keep a record of what happens.",
+    "report": "Card-hours, waits and costs, by a record.",
+    "replay": "What other nodes or devices would have made of it.",
+    "mcp": "Serve these questions to an assistant.",
 }
+"""The modules of the verbs, and what each says of itself in the list."""
 
 
 class VerbGroup(click.Group):
@@ -49,14 +42,14 @@ class VerbGroup(click.Group):
             ctx.fail("nothing is drained here; what it would hit: kubectl dra impact node/NAME")
         if cmd_name not in VERBS:
             return None
-        found: click.Command = importlib.import_module(f"{_PACKAGE}.{VERBS[cmd_name].module}").app
-        found.short_help = VERBS[cmd_name].help
+        found: click.Command = importlib.import_module(f"{_PACKAGE}.{cmd_name}").app
+        found.short_help = VERBS[cmd_name]
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the table, for which no verb is imported."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, verb.help) for name, verb in VERBS.items()])
+            formatter.write_dl([*VERBS.items()])
 
 
 @click.group(

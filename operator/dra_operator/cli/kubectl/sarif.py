@@ -4,12 +4,11 @@ Source: Static Analysis Results Interchange Format 2.1.0, https://docs.oasis-ope
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 import orjson
@@ -30,44 +29,34 @@ _STEP: Final = re.compile(r"\[(\d+)\]|[^.\[\]]+")
 _SEPARATOR: Final = re.compile(r"---(?=\s|$)")
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
-    """A line of a file, from 1."""
-
-    file: str
-    line: int = 1
+Location: TypeAlias = tuple[str, int]
+"""A file, and a line of it from 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class SarifResult:
-    """One finding: its rule, `error`, `warning` or `note`, and where; of what is in no file, the object's name."""
+def sarif_result(
+    rule: str, level: str, message: str, location: Location | None, subject: str = ""
+) -> dict[str, Any]:
+    """Return one finding as an object of SARIF: `error`, `warning` or `note`, and where.
 
-    rule: str
-    level: str
-    message: str
-    location: Location | None = None
-    subject: str = ""
-
-    def document(self) -> dict[str, Any]:
-        """Return it as an object of SARIF."""
-        where: dict[str, Any] = {}
-        if self.location is not None:
-            path = Path(self.location.file)
-            uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
-            region = {"startLine": self.location.line}
-            where["physicalLocation"] = {"artifactLocation": {"uri": uri}, "region": region}
-        if self.subject:
-            where["logicalLocations"] = [{"fullyQualifiedName": self.subject, "kind": "object"}]
-        found = {"ruleId": self.rule, "level": self.level, "message": {"text": self.message}}
-        return {**found, "locations": [where]} if where else found
+    `subject` is the name of an object, which may be in no file.
+    """
+    where: dict[str, Any] = {}
+    if location is not None:
+        path = Path(location[0])
+        uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
+        region = {"startLine": location[1]}
+        where["physicalLocation"] = {"artifactLocation": {"uri": uri}, "region": region}
+    if subject:
+        where["logicalLocations"] = [{"fullyQualifiedName": subject, "kind": "object"}]
+    found = {"ruleId": rule, "level": level, "message": {"text": message}}
+    return {**found, "locations": [where]} if where else found
 
 
-def sarif_text(results: Iterable[SarifResult]) -> str:
+def sarif_text(results: Sequence[Mapping[str, Any]]) -> str:
     """Return some findings as a SARIF file."""
-    found = [result.document() for result in results]
-    rules = [{"id": rule} for rule in sorted({each["ruleId"] for each in found})]
+    rules = [{"id": rule} for rule in sorted({each["ruleId"] for each in results})]
     tool = {"driver": {"name": "kubectl-dra", "semanticVersion": __version__, "rules": rules}}
-    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": tool, "results": found}]}
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": tool, "results": results}]}
     return orjson.dumps(log, option=orjson.OPT_INDENT_2).decode()
 
 
@@ -76,7 +65,7 @@ def find_location(place: Place, field: str = "") -> Location | None:
     if not place.file:
         return None
     items = "" if place.item is None else f"items[{place.item}]."
-    return Location(place.file, _find_line(place.file, place.line, f"{items}{field}"))
+    return place.file, _find_line(place.file, place.line, f"{items}{field}")
 
 
 def find_message_location(message: str) -> Location | None:
@@ -85,7 +74,7 @@ def find_message_location(message: str) -> Location | None:
     if found is None:
         return None
     if found["own"] or not found["line"]:
-        return Location(found["file"], int(found["own"] or 1))
+        return found["file"], int(found["own"] or 1)
     item = None if found["item"] is None else int(found["item"])
     return find_location(Place(found["file"], 0, int(found["line"]), item), found["field"] or "")
 

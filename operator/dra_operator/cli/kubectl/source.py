@@ -5,18 +5,18 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from threading import Thread, Timer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from dra_operator.api.kinds import POLICIES
 from dra_operator.api.text import shown
-from dra_operator.api.versions import RELEASED, RULES, Rules, rules_of
-from dra_operator.cli.kubectl.answering import Demand
+from dra_operator.api.versions import RELEASED, RULES, rules_of
+from dra_operator.cli.kubectl.answering import Demand, Question
 from dra_operator.cli.kubectl.options import Options
 from dra_operator.cli.kubectl.reading import check_required, read_live, read_workload
 from dra_operator.cli.kubectl.requests import ReadingError, connect
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from dra_operator.history.reader import Reader, Span
-    from dra_operator.pods.objects import Manifest, ObjectRecord
-    from dra_operator.questions.manifests import Found, SnapshotHeader
+    from dra_operator.pods.objects import Manifest
+    from dra_operator.questions.manifests import Found
     from dra_operator.questions.state import ClusterState
 
 
@@ -41,32 +41,17 @@ _COMPLETE = "..."
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-@dataclass(slots=True)
-class Source:
-    """A cluster that was read, and the namespace that is asked about: empty for all of them.
-
-    `given` are the objects of files that lie over those of the cluster, `problems` what cannot be read of them.
-    `notes` are lines that every answer goes with.
-    """
-
-    cluster: "ClusterState"
-    namespace: str
-    given: tuple["ObjectRecord", ...] = ()
-    notes: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
-def read_source(options: Options, demand: Demand) -> Source:
+def read_source(options: Options, demand: Demand) -> Question:
     """Return what is asked, as far as it can be read. Raises ReadingError."""
-    source = _read(options, demand)
+    question = _read(options, demand)
     # A path that is wrong is a slip on the command line.
     are_there = all(path == "-" or Path(path).exists() for path in options.files)
-    if source.problems and not (demand.reads_on and are_there):
-        raise ReadingError("\n".join(source.problems))
-    return source
+    if question.problems and not (demand.reads_on and are_there):
+        raise ReadingError("\n".join(question.problems))
+    return question
 
 
-def _read(options: Options, demand: Demand) -> Source:
+def _read(options: Options, demand: Demand) -> Question:
     if options.snapshot:
         return _read_snapshot(options, demand)
     if options.history:
@@ -105,7 +90,13 @@ def _read(options: Options, demand: Demand) -> Source:
         for kind, why in live.unread.items()
         if why.endswith(f'only those of "{own}" are known')
     }
-    return build_source(live.bodies, listed, live.unread, options, own, rules=rules_of(live.version))
+    from dra_operator.questions.contents import gather_stored
+    from dra_operator.questions.state import ClusterState
+
+    contents = gather_stored(live.bodies)
+    contents.listed |= listed
+    cluster = ClusterState(contents, unread=live.unread, rules=rules_of(live.version))
+    return _overlaid(cluster, options, own)
 
 
 def _named(kinds: AbstractSet[str]) -> str:
@@ -126,28 +117,7 @@ def _find_namespaces(paths: Iterable[str]) -> set[str]:
     return {str(each) for each in found if isinstance(each, str) and _NAMESPACE.fullmatch(each)}
 
 
-def build_source(
-    bodies: Iterable[Mapping[str, Any]],
-    listed: AbstractSet[str],
-    unread: Mapping[str, str],
-    options: Options,
-    namespace: str,
-    *,
-    rules: Rules = RULES[RELEASED],
-) -> Source:
-    """Return what the objects of a cluster make, with those of the files over them.
-
-    `listed` are the kinds of which all objects are there, `unread` the others; `rules` are the cluster's.
-    """
-    from dra_operator.questions.contents import gather_stored
-    from dra_operator.questions.state import ClusterState
-
-    contents = gather_stored(bodies)
-    contents.listed |= listed
-    return _overlaid(ClusterState(contents, unread=unread, rules=rules), options, namespace)
-
-
-def _read_files(options: Options) -> Source:
+def _read_files(options: Options) -> Question:
     """Return what is in files alone. Of what an API server has taken it is asked as of what is in a cluster."""
     from dra_operator.questions.load import gather
     from dra_operator.questions.state import ClusterState
@@ -158,10 +128,10 @@ def _read_files(options: Options) -> Source:
     given = tuple(each for each in contents.records.values() if not each.obj.metadata.uid)
     namespace = "" if options.all_namespaces else options.namespace
     cluster = ClusterState(contents, rules=RULES[options.kubernetes or RELEASED])
-    return Source(cluster, namespace, given, ("what is not in the files is not there",), problems)
+    return Question(cluster, namespace, options, given, ("what is not in the files is not there",), problems)
 
 
-def _read_snapshot(options: Options, demand: Demand) -> Source:
+def _read_snapshot(options: Options, demand: Demand) -> Question:
     from dra_operator.questions.manifests import read_header
     from dra_operator.questions.state import ClusterState
 
@@ -173,41 +143,34 @@ def _read_snapshot(options: Options, demand: Demand) -> Source:
     cluster = ClusterState.load([path], unread=unread, rules=rules)
     if cluster.errors:
         raise ReadingError("\n".join(cluster.errors))
-    check_required(demand, cluster.unread)
-    cluster.unread = {kind: why for kind, why in cluster.unread.items() if kind in demand.kinds}
-    source = _overlaid(cluster, options, options.namespace)
-    source.notes = (_as_of(path, header),)
-    return source
+    as_of = f"{path} does not say when it was taken: ages are until now, and what is not in it is not there"
+    if header is not None:
+        as_of = f"as of {header.time}, when {path} was taken"
+    return _recorded(cluster, options, demand, as_of)
 
 
-def _read_history(options: Options, demand: Demand) -> Source:
+def _read_history(options: Options, demand: Demand) -> Question:
     """Return the state of a time that a record has; the last one if none is named."""
     reader = read_record(options.history)
     from dra_operator.history.reader import build_state, time_text
 
     moment = reader.read_moment(read_time(options.at) if options.at else reader.span.until)
-    cluster = build_state(moment)
+    as_of = f"as of {time_text(moment.at)}, by the record {options.history.rpartition('/')[2]}"
+    return _recorded(build_state(moment), options, demand, as_of)
+
+
+def _recorded(cluster: "ClusterState", options: Options, demand: Demand, as_of: str) -> Question:
+    """Return the question about a cluster as it was. Raises ReadingError if a kind is missing that must be there."""
     check_required(demand, cluster.unread)
     cluster.unread = {kind: why for kind, why in cluster.unread.items() if kind in demand.kinds}
-    source = _overlaid(cluster, options, options.namespace)
-    source.notes = (f"as of {time_text(moment.at)}, by the record {options.history.rpartition('/')[2]}",)
-    return source
+    return _overlaid(cluster, options, options.namespace, as_of)
 
 
-def _as_of(path: str, header: "SnapshotHeader | None") -> str:
-    """Return as of when a snapshot answers."""
-    if header is None:
-        return (
-            f"{path} does not say when it was taken: ages are until now, and what is not in it is not there"
-        )
-    return f"as of {header.time}, when {path} was taken"
-
-
-def _overlaid(cluster: "ClusterState", options: Options, namespace: str) -> Source:
-    """Return a cluster with the objects of the files over its own."""
+def _overlaid(cluster: "ClusterState", options: Options, namespace: str, *notes: str) -> Question:
+    """Return the question about a cluster with the objects of the files over its own."""
     asked = "" if options.all_namespaces else namespace
     if not options.files:
-        return Source(cluster, asked)
+        return Question(cluster, asked, options, notes=notes)
     from dra_operator.questions.load import gather
 
     given = gather(read_manifests(options.files, namespace))
@@ -215,7 +178,7 @@ def _overlaid(cluster: "ClusterState", options: Options, namespace: str) -> Sour
     problems = tuple(given.errors or [line for line in over.errors if line not in cluster.errors])
     over.objects.errors = list(cluster.errors)
     records = tuple(over.objects.records[key] for key in given.records if key in over.objects.records)
-    return Source(over, asked, records, problems=problems)
+    return Question(over, asked, options, records, notes, problems)
 
 
 def read_manifests(paths: Sequence[str], namespace: str) -> "list[Found]":

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -45,22 +45,15 @@ COPIED: Final = {
 """What there can be copies of, by what stands before its name."""
 
 
-class Subject(NamedTuple):
-    """An object that somebody names."""
-
-    kind: str
-    name: str
-
-
-def parse_subject(text: str, kinds: tuple[str, ...]) -> Subject:
-    """Return the object that `KIND/NAME` names, of one of some kinds. Raises UsageError."""
+def parse_subject(text: str, kinds: tuple[str, ...]) -> tuple[str, str]:
+    """Return kind and name of the object that `KIND/NAME` names, of one of some kinds. Raises UsageError."""
     word, slash, name = text.partition("/")
     # As kubectl prints it: resourceclaim.resource.k8s.io/train-0.
     kind = KINDS.get(word.partition(".")[0].lower())
     allowed = " or ".join(f"{_short(each)}/NAME" for each in kinds)
     if not slash or not name or kind not in kinds:
         raise click.UsageError(f"{shown(text)} names no object: write {allowed}")
-    return Subject(kind, name)
+    return kind, name
 
 
 def kubectl_name(kind: str, name: str) -> str:

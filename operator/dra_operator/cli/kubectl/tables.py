@@ -4,8 +4,6 @@ Where there is no room, the texts of the last columns that can be cut are cut; a
 """
 
 import re
-import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -103,14 +101,6 @@ class Style:
     colours: bool = False
     wide: bool = False
     headers: bool = True
-
-
-def terminal_style(*, wide: bool, headers: bool, colours: bool) -> Style:
-    """Return how tables are printed on stdout: with `-o wide` nothing is cut, as kubectl has it."""
-    if wide:
-        return Style(None, colours, wide, headers)
-    width = max(shutil.get_terminal_size().columns, 20) if sys.stdout.isatty() else None
-    return Style(width, colours, wide, headers)
 
 
 def listing(

@@ -1,7 +1,8 @@
 """`kubectl dra audit`: what is wrong in a cluster, each with the object and what to do."""
 
+from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,7 +13,6 @@ from dra_operator.cli.kubectl.tables import Style, count, wrapped
 from dra_operator.questions.answers import AUDIT, KindsRead
 
 if TYPE_CHECKING:
-    from dra_operator.cli.kubectl.sarif import SarifResult
     from dra_operator.questions.answers import Sort
     from dra_operator.questions.audit import AuditReport, Finding
 
@@ -68,21 +68,19 @@ def app(question: Question, *, sorts: tuple[str, ...]) -> Answer:
         _lines(report, question.style, None if sorts or question.style.width is None else _MOST_OF_SORT),
         CODES[report.conclusion],
         names=list(dict.fromkeys(kubectl_name(item.kind, item.name) for item in report.findings)),
-        results=_results(question, report) if question.options.format == SARIF else (),
+        results=[*_results(question, report)] if question.options.format == SARIF else (),
         asides=[*_asides(report), *([] if sorts else [_OTHERS])],
     )
 
 
-def _results(question: Question, report: "AuditReport") -> "list[SarifResult]":
-    from dra_operator.cli.kubectl.sarif import SarifResult, find_location
+def _results(question: Question, report: "AuditReport") -> Iterator[dict[str, Any]]:
+    from dra_operator.cli.kubectl.sarif import find_location, sarif_result
 
-    found = []
     for item in report.findings:
         record = question.cluster.find_record(item.kind, item.namespace, item.name)
         location = None if record is None else find_location(record.place)
         message = f"{_subject(item)}: {item.message}; {item.action}"
-        found.append(SarifResult(item.sort.value, "error", message, location, _subject(item)))
-    return found
+        yield sarif_result(item.sort.value, "error", message, location, _subject(item))
 
 
 def _lines(report: "AuditReport", style: Style, most: int | None) -> list[str]:

@@ -110,10 +110,9 @@ def app(
     from dra_operator.questions.usage import find_holders
 
     subject = HolderQuery(driver=driver, node=node, device_class=device_class, value=value)
-    # It knows what is meant by a name that is not there.
-    is_class_empty = False
     if node or device_class or driver or value:
-        is_class_empty = not find_holders(question.cluster, subject).devices and bool(device_class)
+        # It knows what is meant by a name that is not there.
+        find_holders(question.cluster, subject)
     labels = question.options.labels
     nodes = nodes_with_labels(question.cluster, labels) if labels else None
     report = list_devices(question.cluster, subject, nodes)
@@ -134,7 +133,7 @@ def app(
         listing(_COLUMNS, items, question.style),
         CANNOT_SAY if report.partial else YES,
         names=[f"device/{item.driver}/{item.pool}/{item.name}" for item in items],
-        asides=_asides(question, report, device_class if is_class_empty else ""),
+        asides=_asides(question, report, device_class),
         many=f"{len(items):,} devices: --node, --class, --state, --value select some; `kubectl dra top` counts them",
     )
 
@@ -150,13 +149,13 @@ def _is_tainted(item: "DeviceItem", wanted: str) -> bool:
     return not wanted or any(f"{each}:".startswith((f"{wanted}=", f"{wanted}:")) for each in item.taints)
 
 
-def _asides(question: Question, report: "DeviceList", empty_class: str) -> list[str]:
+def _asides(question: Question, report: "DeviceList", device_class: str) -> list[str]:
     if report.partial:
         return partial_lines(report)
     items = report.items
     found = [] if items else ["no such devices are published; `kubectl dra top` shows what there is"]
-    if empty_class:
-        found = _empty_class_lines(question, empty_class) or found
+    if device_class and not items:
+        found = _empty_class_lines(question, device_class) or found
     if report.is_at_most and any(item.state.value == "free" for item in items):
         found.append(f"free is at most: {not_free(question)}")
     return found

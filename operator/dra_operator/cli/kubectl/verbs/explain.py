@@ -110,13 +110,19 @@ def gang_lines(style: Style, report: "GangAnswer") -> Iterator[str]:
             Column("FIT", lambda each: "?" if each.fitting is None else str(each.fitting), is_number=True),
         )
         yield from listing(values, report.values, style)
+    yield from _changes(style, report)
+    if report.searched:
+        yield report.searched
+
+
+def _changes(style: Style, report: "ExplainAnswer | GangAnswer") -> Iterator[str]:
     if report.changes:
         yield ""
         yield "it would fit if"
-        for change in report.changes:
-            yield f"  - {change.text}"
-    if report.searched:
-        yield report.searched
+    for change in report.changes:
+        first, *rest = wrapped(change.text, style, "    ")
+        yield f"  - {first.strip()}"
+        yield from rest
 
 
 # --- The verb.
@@ -347,13 +353,7 @@ def _lines(style: Style, report: "ExplainAnswer", *, would: bool) -> Any:
     for funnel in report.requests:
         yield ""
         yield from _funnel(style, funnel)
-    if report.changes:
-        yield ""
-        yield "it would fit if"
-        for change in report.changes:
-            first, *rest = wrapped(change.text, style, "    ")
-            yield f"  - {first.strip()}"
-            yield from rest
+    yield from _changes(style, report)
     if report.searched:
         yield ""
         yield from wrapped(report.searched, style)

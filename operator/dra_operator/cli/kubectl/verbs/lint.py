@@ -1,7 +1,8 @@
 """`kubectl dra lint`: what is wrong with the selectors of classes, claims and templates."""
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,7 +13,6 @@ from dra_operator.cli.kubectl.tables import Column, count, listing, wrapped
 from dra_operator.questions.answers import LINT
 
 if TYPE_CHECKING:
-    from dra_operator.cli.kubectl.sarif import SarifResult
     from dra_operator.pods.objects import ObjectRecord
     from dra_operator.questions.lint import LintReport
 
@@ -86,7 +86,7 @@ def app(question: Question, *, subjects: tuple[str, ...]) -> Answer:
         names=list(
             dict.fromkeys(kubectl_name(item.kind, item.name) for item in report.findings if item.name)
         ),
-        results=_results(question, report) if question.options.format == SARIF else (),
+        results=[*_results(question, report)] if question.options.format == SARIF else (),
         asides=[*partial_lines(report), *_asides(report, len(bad))],
     )
 
@@ -136,17 +136,15 @@ def _lines(question: Question, report: "LintReport") -> list[str]:
     return lines
 
 
-def _results(question: Question, report: "LintReport") -> "list[SarifResult]":
-    from dra_operator.cli.kubectl.sarif import SarifResult, find_location, find_message_location
+def _results(question: Question, report: "LintReport") -> Iterator[dict[str, Any]]:
+    from dra_operator.cli.kubectl.sarif import find_location, find_message_location, sarif_result
 
-    found = []
     for item in report.findings:
         record = question.cluster.find_record(item.kind, item.namespace, item.name)
         location = (
             find_message_location(item.message) if record is None else find_location(record.place, item.field)
         )
-        found.append(SarifResult(item.rule.value, item.severity.value, str(item), location))
-    return found
+        yield sarif_result(item.rule.value, item.severity.value, str(item), location)
 
 
 def _asides(report: "LintReport", bad: int) -> list[str]:

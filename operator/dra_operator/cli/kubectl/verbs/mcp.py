@@ -80,7 +80,7 @@ class Tool:
                 "required": [name for name, param in self.params.items() if param.required],
                 "additionalProperties": False,
             },
-            "annotations": {"title": VERBS[self.name].help, "readOnlyHint": True},
+            "annotations": {"title": VERBS[self.name], "readOnlyHint": True},
         }
 
     def words(self, arguments: Mapping[str, Any]) -> list[str]:

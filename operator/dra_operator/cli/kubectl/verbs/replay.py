@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from dra_operator.cli.kubectl.answering import NO, YES, Answer, cut_lines, refusing, say, show
-from dra_operator.cli.kubectl.options import JSON, YAML, Options, option, record_options, use_colours
+from dra_operator.cli.kubectl.answering import NO, YES, Answer, cut_lines, refusing, say, show, style_of
+from dra_operator.cli.kubectl.options import Options, option, output, record_options
 from dra_operator.cli.kubectl.requests import ReadingError
 from dra_operator.cli.kubectl.source import INSTALL, read_record_span
 from dra_operator.cli.kubectl.subjects import parse_subject
-from dra_operator.cli.kubectl.tables import Column, Style, count, listing, terminal_style, wrapped
+from dra_operator.cli.kubectl.tables import Column, Style, count, listing, wrapped
 from dra_operator.questions.answers import QuestionError
 
 if TYPE_CHECKING:
@@ -68,14 +68,7 @@ _REMOVED: Final = ("Node", "DeviceClass", "DeviceTaintRule", "Namespace")
             help="What is tried first: what came first, or what has the higher priority.",
         ),
         option("--check", is_flag=True, help="Decide each recorded decision again on its node, and compare."),
-        option(
-            "-o",
-            "--output",
-            "format",
-            type=click.Choice([JSON, YAML]),
-            help="Output format; a table if left out.",
-        ),
-        option("--no-headers", is_flag=True, help="No line of column names."),
+        *output(()),
     ],
 )
 def app(
@@ -116,7 +109,10 @@ def app(
             reader, span = read_record_span(url, since, until)
             if check:
                 _show_check(reader, span, options)
-            report = _compare(reader, span, _read_changes(added, removed), order)
+            from dra_operator.history.comparison import compare
+            from dra_operator.history.replay import Order
+
+            report = compare(reader, span, _read_changes(added, removed), Order(order))
         else:
             report = _compare_planned(table, files, _read_changes(added, removed), order)
     show(Answer("ReplayReport", report, _tables(report, options)), options)
@@ -136,8 +132,7 @@ def _read_changes(added: Sequence[str], removed: Sequence[str]) -> "Changes":
         raise click.UsageError(
             f"--with: {', '.join(added)} has no object: write some, of {', '.join(_ADDED)}"
         )
-    subjects = [parse_subject(text, _REMOVED) for text in removed]
-    return Changes(tuple(bodies), frozenset((each.kind, each.name) for each in subjects))
+    return Changes(tuple(bodies), frozenset(parse_subject(text, _REMOVED) for text in removed))
 
 
 def _gather(paths: Sequence[str]) -> "Mapping[Key, ObjectRecord]":
@@ -178,13 +173,6 @@ def _compare_planned(table: str, files: Sequence[str], changes: "Changes", order
     return compare_planned(history, jobs, changes, Order(order))
 
 
-def _compare(reader: "Reader", span: "Span", changes: "Changes", order: str) -> "ReplayReport":
-    from dra_operator.history.comparison import compare
-    from dra_operator.history.replay import Order
-
-    return compare(reader, span, changes, Order(order))
-
-
 def _duration(seconds: float) -> str:
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= size:
@@ -193,7 +181,7 @@ def _duration(seconds: float) -> str:
 
 
 def _tables(report: "ReplayReport", options: Options) -> list[str]:
-    style = terminal_style(wide=False, headers=options.headers, colours=use_colours())
+    style = style_of(options)
 
     def hours(field: str) -> Column:
         return Column(field.upper(), lambda row: f"{float(getattr(row, field)):,.2f}", is_number=True)
@@ -246,7 +234,6 @@ def _show_check(reader: "Reader", span: "Span", options: Options) -> None:
     from dra_operator.history.check import check_decisions
 
     report: CheckReport = check_decisions(reader, span)
-    style = terminal_style(wide=False, headers=options.headers, colours=use_colours())
     columns = [
         Column("CLAIMS", lambda row: row.claims),
         Column("NODE", lambda row: row.node),
@@ -257,7 +244,7 @@ def _show_check(reader: "Reader", span: "Span", options: Options) -> None:
     checked = f"{report.same:,} of {count(report.decisions, 'decision')} got the same devices again"
     lines = [checked if report.decisions else "no decision could be checked"]
     if report.differences:
-        lines += ["", *listing(columns, report.differences, style)]
+        lines += ["", *listing(columns, report.differences, style_of(options))]
     show(Answer("CheckReport", report, lines), options)
     say(f"note: {count(number, 'decision')} {line}" for line, number in sorted(report.counts.items()))
     raise SystemExit(NO if report.differences else YES)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dra_operator.cli.kubectl.answering import YES, Answer, refusing, say, show, write_page
-from dra_operator.cli.kubectl.options import JSON, YAML, Options, option, output, record_options, use_colours
+from dra_operator.cli.kubectl.answering import YES, Answer, refusing, say, show, style_of, write_page
+from dra_operator.cli.kubectl.options import JSON, YAML, Options, option, output, record_options
 from dra_operator.cli.kubectl.source import read_record_span, read_span
-from dra_operator.cli.kubectl.tables import Column, listing, terminal_style
+from dra_operator.cli.kubectl.tables import Column, listing
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -103,7 +103,7 @@ def app(
 def _tables(report: "HistoryReport", options: Options) -> list[str]:
     from dra_operator.history.report import AMOUNTS, CARDS
 
-    style = terminal_style(wide=False, headers=options.headers, colours=use_colours())
+    style = style_of(options)
 
     def amount(field: str) -> Column:
         return Column(field.upper(), lambda item: _amount(getattr(item, field)), is_number=True)
