@@ -16,12 +16,10 @@ from dra_operator.controller.facts import PendingReason
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.plan_pods import Handback, LetGoPod
 from dra_operator.controller.queue import InFlightWrites, SchedulingQueue, Timers
-from dra_operator.pods.gate import PodScheduled, SchedulingPod
+from dra_operator.pods.gate import SchedulingPod
 
 NODE = "node-1"
 NO_CPU = "0/3 nodes are available: 3 Insufficient cpu."
-UNSCHEDULABLE = PodScheduled("False", "Unschedulable", NO_CPU, "2026-01-01T00:00:00Z")
-GATED = PodScheduled("False", "SchedulingGated", "Scheduling is blocked", "2026-01-01T00:00:00Z")
 POD = SchedulingPod(
     namespace="default",
     name="pod",
@@ -34,7 +32,7 @@ POD = SchedulingPod(
     nominated_node=NODE,
     claims=frozenset({"claim"}),
     missing=frozenset(),
-    scheduled=UNSCHEDULABLE,
+    unschedulable=NO_CPU,
     is_finished=False,
     is_deleted=False,
     is_nominated_by_operator=True,
@@ -202,28 +200,14 @@ def test_pod_is_told_and_loses_its_nomination_once_its_claims_are_free(bench):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"scheduled": None},
-        {"scheduled": GATED},
-        {"scheduled": replace(UNSCHEDULABLE, reason="SchedulerError")},
-        {"scheduled": PodScheduled("True", "", "", "")},
-        {
-            "scheduled": replace(
-                UNSCHEDULABLE, message="not eligible due to a terminating pod on the nominated node."
-            )
-        },
-        {
-            "scheduled": replace(
-                UNSCHEDULABLE, message="found a potential placement for pod on node node-1, preempting"
-            )
-        },
+        {"unschedulable": None},
+        {"unschedulable": "not eligible due to a terminating pod on the nominated node."},
+        {"unschedulable": "found a potential placement for pod on node node-1, preempting"},
         {"nominated_node": "node-2"},
         {"node": NODE},
     ],
     ids=[
-        "not tried yet",
-        "still gated when looked at",
-        "the scheduler failed",
-        "scheduled",
+        "not said",
         "victims are terminating",
         "room is being made",
         "nominated elsewhere",

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from dra_operator.api.names import FINALIZER
 from dra_operator.controller.claims import PodUse
 
-from .test_handback import GATED, NODE, POD, UNSCHEDULABLE, HandbackBench
+from .test_handback import NO_CPU, NODE, POD, HandbackBench
 
 PODS = {"p0": frozenset({"c0", "c2"}), "p1": frozenset({"c1", "c2"}), "p2": frozenset({"c1"})}
 """Which claims each pod names: one has a claim of its own, two share one of the others each."""
 SHARED = {"c1", "c2"}
-CONDITIONS = (None, GATED, UNSCHEDULABLE)
+CONDITIONS = (None, NO_CPU)
 RECOVERED = st.sampled_from(["allocate", "free", "reserve", "foreign"])
 EVENTS = st.one_of(
     st.tuples(st.just("condition"), st.sampled_from(sorted(PODS)), st.sampled_from(CONDITIONS)),
@@ -81,7 +81,7 @@ class World:
         """Let one thing happen."""
         match what:
             case "condition":
-                self.pods[subject] = replace(self.pods[subject], scheduled=value)
+                self.pods[subject] = replace(self.pods[subject], unschedulable=value)
                 self.see(subject)
             case "nominate":
                 self.pods[subject] = replace(self.pods[subject], nominated_node=value)
@@ -120,7 +120,7 @@ class World:
             return False
         if name in self.ripe:
             return True
-        speaks_for_it = pod.scheduled is UNSCHEDULABLE and not (pod.nominated_node and self.others[name])
+        speaks_for_it = pod.unschedulable is not None and not (pod.nominated_node and self.others[name])
         return speaks_for_it and any(
             not claim.allocated
             or (not claim.foreign and (not claim.reserved or (key in SHARED and name in claim.reserved)))

@@ -73,18 +73,22 @@ def test_scheduler_that_found_no_node_is_recognized():
     """The condition PodScheduled of a gated pod has another reason."""
     entry = {"name": "a", "resourceClaimName": "a"}
     conditions = {
-        reason: [{"type": "PodScheduled", "status": "False", "reason": reason, "message": "0/3"}]
-        for reason in ("Unschedulable", "SchedulingGated")
+        (status, reason): [{"type": "PodScheduled", "status": status, "reason": reason, "message": "0/3"}]
+        for status, reason in (
+            ("False", "Unschedulable"),
+            ("False", "SchedulingGated"),
+            ("False", "SchedulerError"),
+            ("True", ""),
+        )
     }
 
     found = {
-        reason: read_scheduling_pod(pod(entry, status={"conditions": given}))
-        for reason, given in conditions.items()
+        each: read_scheduling_pod(pod(entry, status={"conditions": given})).unschedulable
+        for each, given in conditions.items()
     }
 
-    assert found["Unschedulable"].is_unschedulable
-    assert not found["SchedulingGated"].is_unschedulable
-    assert found["Unschedulable"].scheduled.message == "0/3"
+    assert found.pop(("False", "Unschedulable")) == "0/3"
+    assert {*found.values()} == {None}
 
 
 def test_what_cannot_be_read_counts_as_absent():

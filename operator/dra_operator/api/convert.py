@@ -8,7 +8,8 @@ v1alpha3 (Kubernetes 1.31) also had bare quantities as capacities: it is read, n
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar
+from operator import is_not
+from typing import Any, TypeAlias, TypeVar, cast
 
 from dra_operator.api import types
 from dra_operator.api.kinds import KINDS, RESOURCE_GROUP
@@ -170,7 +171,21 @@ _WRITERS: dict[tuple[str, str], _Change] = {
 # Source: k8s.io/kubernetes/pkg/apis/resource/v1, `SetDefaults_…`.
 
 _T = TypeVar("_T")
-_Request = TypeVar("_Request", types.ExactDeviceRequest, types.DeviceSubRequest)
+_BELOW: Mapping[type, tuple[str, ...]] = {
+    types.ResourceClaim: ("spec", "status"),
+    types.ResourceClaimTemplate: ("spec",),
+    types.ResourceClaimTemplateSpec: ("spec",),
+    types.ResourceClaimSpec: ("devices",),
+    types.ResourceClaimStatus: ("allocation",),
+    types.AllocationResult: ("devices",),
+    types.DeviceAllocationResult: ("results",),
+    types.DeviceRequestAllocationResult: ("tolerations",),
+    types.DeviceClaim: ("requests",),
+    types.DeviceRequest: ("exactly", "first_available"),
+    types.ExactDeviceRequest: ("tolerations",),
+    types.DeviceSubRequest: ("tolerations",),
+}
+"""The fields of each type that have something with defaults below them."""
 
 
 def apply_defaults(obj: _T) -> _T:
@@ -178,61 +193,20 @@ def apply_defaults(obj: _T) -> _T:
 
     Objects of kinds without defaults, and those that have them all, are returned as they are.
     """
-    if isinstance(obj, types.ResourceClaim):
-        spec, status = _spec(obj.spec), obj.status
-        if status.allocation is not None:
-            allocation = _allocation(status.allocation)
-            status = status if allocation is status.allocation else replace(status, allocation=allocation)
-        return obj if spec is obj.spec and status is obj.status else replace(obj, spec=spec, status=status)
-    if isinstance(obj, types.ResourceClaimTemplate):
-        spec = _spec(obj.spec.spec)
-        return obj if spec is obj.spec.spec else replace(obj, spec=replace(obj.spec, spec=spec))
-    return obj
-
-
-def _spec(spec: types.ResourceClaimSpec) -> types.ResourceClaimSpec:
-    requests = _with_defaults(_request, spec.devices.requests)
-    if requests is spec.devices.requests:
-        return spec
-    return replace(spec, devices=replace(spec.devices, requests=requests))
-
-
-def _request(request: types.DeviceRequest) -> types.DeviceRequest:
-    exactly = None if request.exactly is None else _exact(request.exactly)
-    alternatives = _with_defaults(_exact, request.first_available)
-    if exactly is request.exactly and alternatives is request.first_available:
-        return request
-    return replace(request, exactly=exactly, first_available=alternatives)
-
-
-def _exact(request: _Request) -> _Request:
-    mode = request.allocation_mode or "ExactCount"
-    count = 1 if mode == "ExactCount" and request.count == 0 else request.count
-    tolerations = _with_defaults(_toleration, request.tolerations)
-    if mode == request.allocation_mode and count == request.count and tolerations is request.tolerations:
-        return request
-    return replace(request, allocation_mode=mode, count=count, tolerations=tolerations)
-
-
-def _toleration(toleration: types.DeviceToleration) -> types.DeviceToleration:
-    return toleration if toleration.operator else replace(toleration, operator="Equal")
-
-
-def _allocation(allocation: types.AllocationResult) -> types.AllocationResult:
-    results = _with_defaults(_result, allocation.devices.results)
-    if results is allocation.devices.results:
-        return allocation
-    return replace(allocation, devices=replace(allocation.devices, results=results))
-
-
-def _result(result: types.DeviceRequestAllocationResult) -> types.DeviceRequestAllocationResult:
-    tolerations = _with_defaults(_toleration, result.tolerations)
-    return result if tolerations is result.tolerations else replace(result, tolerations=tolerations)
-
-
-def _with_defaults(change: Callable[[_T], _T], items: tuple[_T, ...]) -> tuple[_T, ...]:
-    """Return the items changed; the same tuple if that changes none, since most objects come with their defaults."""
-    if not items:
-        return items
-    changed = tuple(map(change, items))
-    return items if all(new is old for new, old in zip(changed, items, strict=True)) else changed
+    if isinstance(obj, tuple):
+        items = tuple(map(apply_defaults, obj))
+        return cast("_T", items) if any(map(is_not, items, obj)) else obj
+    changed: dict[str, Any] = {}
+    for name in _BELOW.get(type(obj), ()):
+        old = getattr(obj, name)
+        if (new := apply_defaults(old)) is not old:
+            changed[name] = new
+    if isinstance(obj, types.DeviceToleration) and not obj.operator:
+        changed["operator"] = "Equal"
+    if isinstance(obj, types.ExactDeviceRequest | types.DeviceSubRequest):
+        mode = obj.allocation_mode or "ExactCount"
+        if mode == "ExactCount" and not obj.count:
+            changed["count"] = 1
+        if not obj.allocation_mode:
+            changed["allocation_mode"] = mode
+    return cast("_T", replace(cast("Any", obj), **changed)) if changed else obj

@@ -85,10 +85,11 @@ class NodeSelector(Wire):
 
 @dataclass(frozen=True, slots=True)
 class Condition(Wire):
-    """A condition of a node: its type and whether it holds."""
+    """A condition of a node or pod: its type, whether it holds, and a word that says why."""
 
     type: str = ""
     status: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,20 +196,11 @@ class PodSpec(Wire):
 
 
 @dataclass(frozen=True, slots=True)
-class PodCondition(Wire):
-    """A condition of a pod: its type, whether it holds, and a word that says why."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class PodStatus(Wire):
     """The phase of a pod, its conditions, the node that is kept for it, and the claims made for it."""
 
     phase: str = ""
-    conditions: Items[PodCondition] = ()
+    conditions: Items[Condition] = ()
     nominated_node_name: str = ""
     resource_claim_statuses: Items[PodResourceClaimStatus] = ()
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None

@@ -161,13 +161,23 @@ def _integer(text: str | None) -> int | None:
 
 def pinned_to(selector: NodeSelector | None) -> str | None:
     """Return the node that a node selector names, or None if it selects in another way, or all nodes."""
-    if selector is None or len(selector.node_selector_terms) != 1:
-        return None
-    term = selector.node_selector_terms[0]
-    for item in term.match_fields:
-        if (item.key, item.operator) == ("metadata.name", "In") and len(item.values) == 1:
-            return item.values[0]
-    return None
+    names = None if selector is None else named_nodes(selector)
+    return next(iter(names)) if names is not None and len(names) == 1 else None
+
+
+def named_nodes(selector: NodeSelector) -> frozenset[str] | None:
+    """Return the nodes that a node selector names, if each of its terms names some; None for another one."""
+    names: set[str] = set()
+    for term in selector.node_selector_terms:
+        named = [
+            frozenset(item.values)
+            for item in term.match_fields
+            if (item.key, item.operator) == (_NAME_FIELD, "In")
+        ]
+        if not named:
+            return None
+        names |= frozenset.intersection(*named)
+    return frozenset(names) if selector.node_selector_terms else None
 
 
 # --- Label selectors, as `kubectl -l` and lists have them: a test of objects. Source: k8s.io/apimachinery/pkg/labels.
@@ -177,6 +187,18 @@ Test = Callable[[Mapping[str, Any]], bool]
 _SET = re.compile(r"(\S+?)\s+(in|notin)\s*\(([^)]*)\)")
 _COMPARISON = re.compile(r"([^\s=!<>,()]+)\s*(==|=|!=|>|<)\s*([^\s,=!<>()]*)")
 _KEY = re.compile(r"(!?)\s*([^\s=!<>,()]+)")
+_OPERATORS = {
+    "in": "In",
+    "=": "In",
+    "==": "In",
+    "notin": "NotIn",
+    "!=": "NotIn",
+    "": "Exists",
+    "!": "DoesNotExist",
+    ">": "Gt",
+    "<": "Lt",
+}
+"""How node selectors call the operators."""
 _ITEM = re.compile(r"\s*(?:([^\s,()]+\s+(?:in|notin)\s*\([^)]*\))|([^,()]+))\s*(?:,|$)")
 
 
@@ -209,35 +231,14 @@ def _unparsable(text: str) -> ValueError:
 
 def _requirement(item: str, text: str) -> Callable[[Mapping[str, str]], bool]:
     if match := _SET.fullmatch(item):
-        key, values = match[1], frozenset(value.strip() for value in match[3].split(","))
-        if match[2] == "in":
-            return lambda labels: labels.get(key) in values
-        return lambda labels: key not in labels or labels[key] not in values
-    if match := _COMPARISON.fullmatch(item):
-        return _comparison(match[1], match[2], match[3], text)
-    if match := _KEY.fullmatch(item):
-        key = match[2]
-        if match[1]:
-            return lambda labels: key not in labels
-        return lambda labels: key in labels
-    raise _unparsable(text)
-
-
-def _comparison(key: str, operator: str, value: str, text: str) -> Callable[[Mapping[str, str]], bool]:
-    if operator in ("=", "=="):
-        return lambda labels: labels.get(key) == value
-    if operator == "!=":
-        return lambda labels: labels.get(key) != value
-    try:
-        bound = int(value)
-    except ValueError:
-        raise _unparsable(text) from None
-
-    def compare(labels: Mapping[str, str]) -> bool:
-        try:
-            number = int(labels[key])
-        except (KeyError, ValueError):
-            return False
-        return number > bound if operator == ">" else number < bound
-
-    return compare
+        key, operator, values = match[1], match[2], tuple(value.strip() for value in match[3].split(","))
+    elif match := _COMPARISON.fullmatch(item):
+        key, operator, values = match[1], match[2], (match[3],)
+        if operator in (">", "<") and _integer(match[3]) is None:
+            raise _unparsable(text)
+    elif match := _KEY.fullmatch(item):
+        key, operator, values = match[2], match[1], ()
+    else:
+        raise _unparsable(text)
+    test = _label_tests(_OPERATORS[operator], values)
+    return lambda labels: test(labels.get(key))

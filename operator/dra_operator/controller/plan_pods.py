@@ -267,10 +267,8 @@ class Handback:
             return known.why
         why = self.gangs.find_hold(pod.key)
         if why is None:
-            if pod.scheduled is None or not pod.is_unschedulable:
-                return None
-            why = pod.scheduled.message
-            if any(sign in why for sign in MAKES_ROOM):
+            why = pod.unschedulable
+            if why is None or any(sign in why for sign in MAKES_ROOM):
                 return None
         if pod.nominated_node and known.is_nomination_over:
             # A nomination that is not ours: kube-scheduler makes room there.

@@ -13,7 +13,7 @@ from dra_operator.inventory.change_set import ChangeSet
 from dra_operator.inventory.inventory import Inventory
 from dra_operator.inventory.pool import Verdict
 from dra_operator.inventory.slices import PoolKey, Slice
-from dra_operator.inventory.views import NodeView, PoolView, Renumbering, ViewChanges, Views
+from dra_operator.inventory.views import NodeView, PoolView, ViewChanges, Views
 
 __all__ = [
     "ChangeSet",
@@ -22,7 +22,6 @@ __all__ = [
     "NodeView",
     "PoolKey",
     "PoolView",
-    "Renumbering",
     "Slice",
     "Verdict",
     "ViewChanges",

@@ -201,30 +201,14 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
-class Renumbering:
-    """How nodes have got other positions: which ones are gone, the last first, and which are new, the first first."""
-
-    gone: tuple[int, ...]
-    new: tuple[int, ...]
-
-    def moved(self, nodes: int) -> int:
-        """Return a set of nodes by their new positions, without those that are gone."""
-        for position in self.gone:
-            nodes = nodes & bits.first(position) | nodes >> position + 1 << position
-        for position in self.new:
-            nodes = nodes & bits.first(position) | nodes >> position << position + 1
-        return nodes
-
-
-@dataclass(frozen=True, slots=True)
 class ViewChanges:
     """What bringing the views up to date has changed.
 
-    `renumbering` says how nodes have got other positions, if they have, so that every set of nodes has to be moved, or
-    is void. `nodes` is the set of nodes that see something else than before.
+    With `is_renumbered` nodes have other positions than before, so that every earlier set of them is void. `nodes` is
+    the set of nodes that see something else than before.
     """
 
-    renumbering: Renumbering | None
+    is_renumbered: bool
     nodes: int
     added: tuple[PoolView, ...]
     removed: tuple[PoolView, ...]
@@ -279,7 +263,7 @@ class Views:
             return None
         pools, nodes = changes.pools, changes.nodes
         changes.pools, changes.nodes = {}, set()
-        renumbering = self._renumber(nodes)
+        is_renumbered = self._renumber(nodes)
         there = nodes & self.index.keys()
         added: dict[int, PoolView] = {}
         moved: set[str] = set()
@@ -290,22 +274,20 @@ class Views:
             self._update(key, targets, moved, added)
         # A node that is new has a view even where it sees no pool.
         changed_nodes = self._join(moved | there)
-        if renumbering:
+        if is_renumbered:
             self._count_nodes()
         else:
             self._mark_usable(there)
         removed = self._drop_unused(work)
         kept = tuple(view for view in added.values() if view.nodes)
-        return ViewChanges(renumbering, changed_nodes | self.set_of(nodes), kept, removed)
+        return ViewChanges(is_renumbered, changed_nodes | self.set_of(nodes), kept, removed)
 
-    def _renumber(self, nodes: set[str]) -> Renumbering | None:
-        before, after = nodes & self.index.keys(), nodes & self.inventory.nodes.keys()
-        if before == after:
-            return None
-        left = sorted([self.index[name] for name in before - after], reverse=True)
+    def _renumber(self, nodes: set[str]) -> bool:
+        if nodes & self.index.keys() == nodes & self.inventory.nodes.keys():
+            return False
         self.order = sorted(self.inventory.nodes)
         self.index = {name: position for position, name in enumerate(self.order)}
-        return Renumbering(tuple(left), tuple(sorted([self.index[name] for name in after - before])))
+        return True
 
     def _work(self, pools: Iterable[PoolKey], nodes: set[str]) -> dict[PoolKey, AbstractSet[str]]:
         """Return the pools to update, each with the nodes whose view of it may change.

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from dra_operator.inventory import PoolKey, PoolView, Renumbering, ViewChanges, Views, bits
+from dra_operator.inventory import PoolKey, PoolView, ViewChanges, Views, bits
 from dra_operator.inventory.pool import CounterLayout, Draw
 from dra_operator.ledger.allocated_state import ChangedDevices, Ledger
 
@@ -90,15 +90,13 @@ _LOG_LENGTH = 4096
 
 @dataclass(slots=True)
 class Log:
-    """Sets of nodes on which something came back, and how nodes were renumbered.
+    """Sets of nodes on which something came back.
 
-    It forgets its older half when it is full.
+    It forgets its older half when it is full, and all when the nodes have other positions.
     """
 
     _start: int = 0
     _entries: list[int] = field(default_factory=list)
-    _moves: dict[int, Renumbering] = field(default_factory=dict)
-    """By the position of an entry without nodes."""
 
     @property
     def end(self) -> int:
@@ -110,25 +108,19 @@ class Log:
         if len(self._entries) >= _LOG_LENGTH:
             del self._entries[: _LOG_LENGTH // 2]
             self._start += _LOG_LENGTH // 2
-            self._moves = {number: move for number, move in self._moves.items() if number >= self._start}
         self._entries.append(nodes)
 
-    def move(self, renumbering: Renumbering) -> None:
-        """Add that nodes have other positions now."""
-        self._moves[self.end] = renumbering
-        self.append(0)
+    def forget(self) -> None:
+        """Forget all entries, so that whoever reads on is told of all nodes."""
+        self._start = self.end + 1
+        self._entries.clear()
 
     def joined(self, position: int, nodes: int) -> int:
-        """Return a set of nodes of a position with those of all entries since, and all new nodes.
-
-        These are all nodes if some entries are forgotten.
-        """
+        """Return a set of nodes of a position with those of all entries since; all nodes if some are forgotten."""
         if position < self._start:
             return -1
-        for number, entry in enumerate(self._entries[position - self._start :], position):
+        for entry in self._entries[position - self._start :]:
             nodes |= entry
-            if (move := self._moves.get(number)) is not None:
-                nodes = ~move.moved(~nodes)
         return nodes
 
 
@@ -170,7 +162,7 @@ class Availability:
         closed = 0
         if changes is not None:
             self._apply_views(changes)
-            closed = bits.first(len(self.views.order)) if changes.renumbering else changes.nodes
+            closed = bits.first(len(self.views.order)) if changes.is_renumbered else changes.nodes
         if changed := self._changed.by_pool:
             self._changed.by_pool = {}
             closed |= self._update(changed)
@@ -188,8 +180,8 @@ class Availability:
         return None if layout is None else self._counters.get(layout)
 
     def _apply_views(self, changes: ViewChanges) -> None:
-        if changes.renumbering is not None:
-            self.log.move(changes.renumbering)
+        if changes.is_renumbered:
+            self.log.forget()
             self.nonempty = 0
         for view in changes.removed:
             self.states.pop(view.serial, None)

@@ -8,9 +8,10 @@ Source: claimEvictionTime of kube-controller-manager's device taint eviction con
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import Enum
 
+from dra_operator.api.node_selector import named_nodes
+from dra_operator.api.text import seconds_of
 from dra_operator.api.types import (
     AllocationResult,
     DeviceRequestAllocationResult,
@@ -20,7 +21,6 @@ from dra_operator.api.types import (
 from dra_operator.api.versions import RELEASED, RULES, Rules
 from dra_operator.inventory import Features, Inventory, PoolKey, Verdict
 from dra_operator.inventory.change_set import ChangeSet
-from dra_operator.inventory.pool import Pool
 from dra_operator.inventory.slices import Slice
 from dra_operator.inventory.taints import tolerates
 from dra_operator.ledger.allocated_state import ClaimKey, DeviceKey
@@ -56,24 +56,6 @@ class Breakage:
 
 
 @dataclass(slots=True)
-class _NewestSlices:
-    """The newest generation of a pool: the slices, and whether there are no more."""
-
-    slices: tuple[Slice, ...]
-    is_complete: bool
-
-    def find(self, device: str) -> tuple[Slice, int] | None:
-        """Return the slice that has a device, and its index there."""
-        for slice_ in self.slices:
-            if (index := slice_.indexes.get(device)) is not None:
-                return slice_, index
-        return None
-
-
-_NOTHING = _NewestSlices((), is_complete=False)
-
-
-@dataclass(slots=True)
 class BrokenAllocations:
     """Follows an inventory and the allocations it is told of, and knows which are broken.
 
@@ -93,7 +75,6 @@ class BrokenAllocations:
     _of_pool: dict[PoolKey, dict[str, tuple[ClaimKey, ...]]] = field(default_factory=dict)
     """The claims of each device."""
     _of_node: dict[str, dict[ClaimKey, None]] = field(default_factory=dict)
-    _published: dict[PoolKey, _NewestSlices] = field(default_factory=dict)
     _since: dict[DeviceKey, float] = field(default_factory=dict)
     """Since when a device is missing, by the clock; for ever if that has lasted."""
     _due: dict[ClaimKey, float] = field(default_factory=dict)
@@ -135,7 +116,6 @@ class BrokenAllocations:
     def follow(self) -> None:
         """Take in what has changed in the inventory, and judge nothing yet."""
         for pool in self._changes.pools:
-            self._published.pop(pool, None)
             for claims in self._of_pool.get(pool, {}).values():
                 self._dirty.update(dict.fromkeys(claims))
         for node in self._changes.nodes:
@@ -181,24 +161,19 @@ class BrokenAllocations:
                 self._since.pop((*pool, device), None)
             if not devices:
                 self._of_pool.pop(pool, None)
-                self._published.pop(pool, None)
         for node in _bound_to(allocation):
             bound = self._of_node[node]
             del bound[claim]
             if not bound:
                 del self._of_node[node]
 
-    def _newest(self, key: PoolKey) -> _NewestSlices:
-        published = self._published.get(key)
-        if published is None:
-            pool: Pool | None = self.inventory.pools.get(key)
-            if pool is None:
-                published = _NOTHING
-            else:
-                verdict = pool.judge_all(_FEATURES).verdict
-                published = _NewestSlices(pool.newest(), verdict is Verdict.COMPLETE)
-            self._published[key] = published
-        return published
+    def _find(self, result: DeviceRequestAllocationResult) -> tuple[Slice, int] | None:
+        """Return the slice of the newest generation that has a device, and its index there."""
+        pool = self.inventory.pools.get((result.driver, result.pool))
+        for slice_ in () if pool is None else pool.newest():
+            if (index := slice_.indexes.get(result.device)) is not None:
+                return slice_, index
+        return None
 
     def _judge(self, claim: ClaimKey, now: float, wall: float) -> bool:
         """Find what is wrong with an allocation; return whether that is known."""
@@ -208,7 +183,7 @@ class BrokenAllocations:
             breakages += [Breakage(Cause.NODE_GONE, node=node) for node in sorted(nodes)]
         for result in allocation.devices.results:
             pool = (result.driver, result.pool)
-            found = self._newest(pool).find(result.device)
+            found = self._find(result)
             if found is None:
                 if (missing := self._missing(claim, result, now)) is not None:
                     breakages.append(missing)
@@ -227,15 +202,15 @@ class BrokenAllocations:
     def _missing(self, claim: ClaimKey, result: DeviceRequestAllocationResult, now: float) -> Breakage | None:
         """Return that a device is missing, if its pool is complete and it has been missing for long."""
         device = (result.driver, result.pool, result.device)
-        published = self._newest((result.driver, result.pool))
-        if not published.is_complete:
+        pool = self.inventory.pools.get((result.driver, result.pool))
+        if pool is None or pool.judge_all(_FEATURES).verdict is not Verdict.COMPLETE:
             return None
         due = self._since.setdefault(device, now) + self.missing_seconds
         if now < due:
             self._wait(claim, due)
             return None
         self._since[device] = -math.inf
-        return Breakage(Cause.DEVICE_MISSING, device, published.slices[0].generation)
+        return Breakage(Cause.DEVICE_MISSING, device, pool.newest()[0].generation)
 
     def _tainted(
         self,
@@ -283,17 +258,7 @@ def _devices(allocation: AllocationResult) -> set[tuple[PoolKey, str]]:
 
 def _bound_to(allocation: AllocationResult) -> frozenset[str]:
     """Return the nodes that the node selector of an allocation names, if each of its terms names some; else none."""
-    nodes, selector = set[str](), allocation.node_selector
-    for term in selector.node_selector_terms if selector is not None else ():
-        named = [
-            item.values
-            for item in term.match_fields
-            if (item.key, item.operator) == ("metadata.name", "In") and item.values
-        ]
-        if not named:
-            return frozenset()
-        nodes.update(named[0])
-    return frozenset(nodes)
+    return (allocation.node_selector and named_nodes(allocation.node_selector)) or frozenset()
 
 
 def tolerated_until(
@@ -312,11 +277,5 @@ def tolerated_until(
             if toleration.toleration_seconds is None:
                 return math.inf
             seconds.append(max(toleration.toleration_seconds, 0))
-    return _time(taint.time_added, since) + min(seconds, default=0)
-
-
-def _time(text: str | None, default: float) -> float:
-    try:
-        return default if text is None else datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return default
+    added = seconds_of(taint.time_added)
+    return (since if added is None else added) + min(seconds, default=0)

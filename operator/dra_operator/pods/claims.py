@@ -8,7 +8,7 @@ Source: docs/dra-semantics 8.1 and 8.10, kube-controller-manager's `resourceclai
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from dra_operator.allocator.decision import Explanation
@@ -463,25 +463,22 @@ def _letters(number: int) -> Iterator[str]:
         yield RANDOM_LETTERS[digit]
 
 
-@dataclass(slots=True)
-class Names:
-    """Gives names to objects that have only a `generateName`; several of one get different ones."""
+def with_name(manifest: Manifest, given: Counter[tuple[str, ...]]) -> Manifest:
+    """Return a manifest that has only a `generateName` with a name, if it can have one.
 
-    _given: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-
-    def named(self, manifest: Manifest) -> Manifest:
-        """Return a manifest with a name, if it can have one."""
-        metadata = manifest.body.get("metadata")
-        # A name of another type is for the reader to refuse.
-        if not isinstance(metadata, Mapping) or metadata.get("name") not in (None, ""):
-            return manifest
-        prefix = metadata.get("generateName")
-        if not isinstance(prefix, str) or not prefix:
-            return manifest
-        key = str(manifest.body.get("kind")), str(metadata.get("namespace") or ""), prefix
-        self._given[key] += 1
-        name = name_from(prefix, *key, str(self._given[key]))
-        return replace(manifest, body={**manifest.body, "metadata": {**metadata, "name": name}})
+    `given` counts how many names there are for each kind, namespace and `generateName`: each is another one.
+    """
+    metadata = manifest.body.get("metadata")
+    # A name of another type is for the reader to refuse.
+    if not isinstance(metadata, Mapping) or metadata.get("name") not in (None, ""):
+        return manifest
+    prefix = metadata.get("generateName")
+    if not isinstance(prefix, str) or not prefix:
+        return manifest
+    key = str(manifest.body.get("kind")), str(metadata.get("namespace") or ""), prefix
+    given[key] += 1
+    name = name_from(prefix, *key, str(given[key]))
+    return replace(manifest, body={**manifest.body, "metadata": {**metadata, "name": name}})
 
 
 # --- The claims of a pod by entry of `spec.resourceClaims`, and what is wrong with an entry before anything is

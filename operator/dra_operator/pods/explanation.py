@@ -5,6 +5,7 @@ inventory; so decisions and explanations are those of the allocator. What `node_
 either: pod affinity, topology spread, volumes that bind late, attach limits, preemption.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,7 @@ from dra_operator.explain import DeviceCounts, Explainer
 from dra_operator.pods.claims import ClaimLookup, PodEntry, TemplateLookup, can_use, resolve_entries
 from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.node_fit import Obstacle, PodRequirements
-from dra_operator.pods.situation import Situation, build_situation
+from dra_operator.pods.situation import Situation
 from dra_operator.pods.smallest_change import Effort, SmallestChanges, find_smallest_changes
 
 _MOST_NODES = 100
@@ -275,7 +276,7 @@ class _Attempt:
     def explain(self) -> PodExplanation:
         obstacles = self.explainer.cluster.find_obstacles(self.requirements)
         elsewhere = self._nodes_out_of_reach()
-        claims = {entry.name: entry.claim for entry in self.entries if _is_open(entry) and entry.claim}
+        claims = self._open_claims()
         nodes = self.explainer.allocator.inventory.nodes
         if self._is_pinned() and all(name in elsewhere or name in obstacles for name in nodes):
             return self._explain_held(claims, obstacles, elsewhere)
@@ -320,9 +321,8 @@ class _Attempt:
 
     def _count(self, nodes: NodeSet) -> dict[str, tuple[tuple[Alternative, DeviceCounts], ...]]:
         return {
-            entry.name: nodes.explainer.count_devices(entry.claim, decider=nodes.decider, limits=nodes.limits)
-            for entry in self.entries
-            if _is_open(entry) and entry.claim is not None
+            name: nodes.explainer.count_devices(claim, decider=nodes.decider, limits=nodes.limits)
+            for name, claim in self._open_claims().items()
         }
 
     def _find_pinned(self, elsewhere: Mapping[str, str]) -> list[str]:
@@ -379,18 +379,29 @@ class _Attempt:
 
     def situation(self) -> Situation:
         """Return what an edit is applied to."""
-        explainer = self.explainer
-        claims = [entry.claim for entry in self.entries if entry.claim is not None]
-        return build_situation(
-            {entry.name: entry.claim for entry in self.entries if _is_open(entry) and entry.claim},
-            self.requirements,
-            self._nodes_out_of_reach(),
-            cluster=explainer.cluster,
-            allocator_with=lambda causes: explainer.node_set(causes).allocator,
+        explainer, cluster, elsewhere = self.explainer, self.explainer.cluster, self._nodes_out_of_reach()
+        allocator = explainer.node_set(elsewhere).allocator
+        names = [name for name in sorted(allocator.inventory.nodes) if name not in elsewhere]
+        obstacles = dict(cluster.find_obstacles(self.requirements))
+
+        def find_nodes_without(condition: str) -> Sequence[str]:
+            left = cluster.find_obstacles_without(self.requirements, condition)
+            return [name for name in names if name not in left]
+
+        return Situation(
+            self._open_claims(),
+            allocator,
+            explainer.decider,
+            nodes=[name for name in names if name not in obstacles] if obstacles or elsewhere else None,
+            conditions=Counter(each.condition for name, each in obstacles.items() if name not in elsewhere),
+            find_nodes_without=find_nodes_without,
             find_claim=explainer.find_claim,
-            decider=explainer.decider,
-            kept=[claim_key(claim) for claim in claims],
+            kept=frozenset(claim_key(each.claim) for each in self.entries if each.claim is not None),
         )
+
+    def _open_claims(self) -> dict[str, ResourceClaim]:
+        """Return the claims without an allocation, by entry."""
+        return {entry.name: entry.claim for entry in self.entries if _is_open(entry) and entry.claim}
 
     def _is_pinned(self) -> bool:
         """Return whether a claim that is allocated keeps the pod to some nodes."""

@@ -37,16 +37,6 @@ _NOT_LOOKED_AT: Final = ("pod affinity rules", "anti-affinity rules", "topology 
 
 
 @dataclass(frozen=True, slots=True)
-class PodScheduled:
-    """The condition PodScheduled of a pod; `time` is when its status changed last, as on the wire."""
-
-    status: str
-    reason: str
-    message: str
-    time: str
-
-
-@dataclass(frozen=True, slots=True)
 class LetGo:
     """The node that a pod was decided for, and the Unix time at which its gate came off."""
 
@@ -59,7 +49,8 @@ class SchedulingPod:
     """A pod that names claims, or has our gate, as far as its gate, its order and its hand-over depend on it.
 
     `creation` is as on the wire. `claims` are the names of the claims that it uses, those made of templates as far as
-    they are made; `missing` are the entries of `spec.resourceClaims` whose claim has no name yet.
+    they are made; `missing` are the entries of `spec.resourceClaims` whose claim has no name yet. `unschedulable` is
+    what kube-scheduler says if it found no node for the pod, else None.
     """
 
     namespace: str
@@ -73,7 +64,7 @@ class SchedulingPod:
     nominated_node: str
     claims: frozenset[str]
     missing: frozenset[str]
-    scheduled: PodScheduled | None
+    unschedulable: str | None
     is_finished: bool
     is_deleted: bool
     is_nominated_by_operator: bool = False
@@ -110,12 +101,6 @@ class SchedulingPod:
     def is_ours(self) -> bool:
         """Whether the pod is to be decided by us, now or when its other gates are off."""
         return self.is_gated and self.is_active and not self.node
-
-    @property
-    def is_unschedulable(self) -> bool:
-        """Whether kube-scheduler says that it found no node for the pod."""
-        found = self.scheduled
-        return found is not None and (found.status, found.reason) == ("False", "Unschedulable")
 
 
 class ClaimUser(Protocol):
@@ -257,7 +242,7 @@ def read_scheduling_pod(body: Mapping[str, Any]) -> SchedulingPod | None:
         nominated_node=reader.text(status, "nominatedNodeName", "status"),
         claims=claims,
         missing=missing,
-        scheduled=_read_scheduled(reader, status),
+        unschedulable=_read_unschedulable(reader, status),
         is_finished=reader.text(status, "phase", "status") in ENDED_PHASES,
         is_deleted=bool(metadata.get("deletionTimestamp")),
         is_nominated_by_operator=is_nominated_by_operator(body),
@@ -286,13 +271,9 @@ def _read_claims(
     return frozenset(claims), frozenset(missing)
 
 
-def _read_scheduled(reader: FieldReader, status: Mapping[str, Any]) -> PodScheduled | None:
+def _read_unschedulable(reader: FieldReader, status: Mapping[str, Any]) -> str | None:
     for path, item in reader.parts(status, "conditions", "status"):
         if item.get("type") == "PodScheduled":
-            return PodScheduled(
-                reader.text(item, "status", path),
-                reader.text(item, "reason", path),
-                reader.text(item, "message", path),
-                reader.text(item, "lastTransitionTime", path),
-            )
+            is_so = (item.get("status"), item.get("reason")) == ("False", "Unschedulable")
+            return reader.text(item, "message", path) if is_so else None
     return None

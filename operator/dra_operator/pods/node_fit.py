@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from dra_operator.api.core import NodeSelector
 from dra_operator.api.names import BETA_CLASS_ANNOTATION, BIND_COMPLETED_ANNOTATION
-from dra_operator.api.node_selector import ParsedNodeSelector, describe, parse_terms
+from dra_operator.api.node_selector import ParsedNodeSelector, describe, named_nodes, parse_terms
 from dra_operator.api.quantity import NANO, Family, format_amount
 from dra_operator.api.read import PartError, read_part
 from dra_operator.pods.field_reader import FieldReader
@@ -143,7 +143,6 @@ def _terms_of_volume(affinity: NodeSelector) -> tuple[ParsedNodeSelector, ...]:
 
 _EVICTING: Final = ("NoSchedule", "NoExecute")
 _PLENTY: Final = 2**128
-_NAME_FIELD: Final = "metadata.name"
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - this is what a port without an address means
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -515,7 +514,8 @@ class NodeFit:
         filters: list[_Filter] = []
         if asked.node_name:
             filters.append(self._filter_node_name)
-        if asked.affinity is not None and (names := _named_nodes(asked.affinity)) is not None:
+        if asked.affinity is not None and (names := named_nodes(asked.affinity)) is not None:
+            # Others are left out before any filter is asked. Source: `NodeAffinity.PreFilter`.
             filters.append(_name_filter(names, _affinity_obstacle(asked.affinity)))
         if isinstance(volumes := self._volumes, Obstacle):
             filters.append(lambda _: volumes)
@@ -609,24 +609,6 @@ def _affinity_filter(affinity: NodeSelector) -> _Filter:
     terms = parse_terms(affinity)
     obstacle = _affinity_obstacle(affinity)
     return lambda node: None if any(term.matches(node.name, node.labels) for term in terms) else obstacle
-
-
-def _named_nodes(affinity: NodeSelector) -> frozenset[str] | None:
-    """Return the nodes that an affinity names; None for all. Others are left out before any filter is asked.
-
-    Source: `NodeAffinity.PreFilter`.
-    """
-    names: set[str] = set()
-    for term in affinity.node_selector_terms:
-        named = [
-            frozenset(item.values)
-            for item in term.match_fields
-            if (item.key, item.operator) == (_NAME_FIELD, "In")
-        ]
-        if not named:
-            return None
-        names |= frozenset.intersection(*named)
-    return frozenset(names) if affinity.node_selector_terms else None
 
 
 @lru_cache(maxsize=4096)

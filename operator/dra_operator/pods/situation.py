@@ -4,8 +4,7 @@ Nothing is written and nothing of the cluster changes: claims are copies, and cl
 ledger.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -16,8 +15,6 @@ from dra_operator.api.types import AllocationResult, DeviceAllocationResult, Res
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.pods.claims import ClaimLookup
-from dra_operator.pods.cluster_pods import ClusterPods
-from dra_operator.pods.node_fit import PodRequirements
 
 Claims: TypeAlias = Mapping[str, ResourceClaim]
 """Claims by entry of their pod."""
@@ -80,43 +77,6 @@ class Situation:
             return replace(self, allocator=allocator, ended=frozenset()).decide(limits)
         finally:
             allocator.release()
-
-
-def build_situation(
-    claims: Claims,
-    requirements: PodRequirements,
-    elsewhere: Mapping[str, str],
-    *,
-    cluster: ClusterPods,
-    allocator_with: Callable[[Mapping[str, str]], Allocator],
-    find_claim: ClaimLookup,
-    decider: Decider = Decider.KUBE_SCHEDULER,
-    kept: Iterable[ClaimKey] = (),
-) -> Situation:
-    """Return the situation of the open claims of a pod.
-
-    `elsewhere` are the nodes where it cannot use what it has, each with the cause; `allocator_with` returns an
-    allocator for which just these cannot be used.
-    """
-    allocator = allocator_with(elsewhere)
-    names = [name for name in sorted(allocator.inventory.nodes) if name not in elsewhere]
-    obstacles = dict(cluster.find_obstacles(requirements))
-    counts = Counter(item.condition for name, item in obstacles.items() if name not in elsewhere)
-
-    def find_nodes_without(condition: str) -> Sequence[str]:
-        left = cluster.find_obstacles_without(requirements, condition)
-        return [name for name in names if name not in left]
-
-    return Situation(
-        claims,
-        allocator,
-        decider,
-        nodes=[name for name in names if name not in obstacles] if obstacles or elsewhere else None,
-        conditions=counts,
-        find_nodes_without=find_nodes_without,
-        find_claim=find_claim,
-        kept=frozenset(kept),
-    )
 
 
 def copy_ledger(ledger: Ledger, inventory: Inventory) -> Ledger:

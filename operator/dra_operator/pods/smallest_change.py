@@ -39,26 +39,17 @@ _MOST_NAMES: Final = 3
 _Set = tuple[ClaimKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Holder:
-    """A claim that may end: whether something uses it, and how many devices it holds; what it has in the ledger."""
-
-    is_used: bool
-    devices: int
-    allocation: AllocationResult
-
-
 def is_reserved(claim: ResourceClaim) -> bool:
     """Return whether a claim is in use, as far as that is known without the pods."""
     return bool(claim.status.reserved_for)
 
 
-def find_ended(trials: Trials, is_used: Callable[[ResourceClaim], bool] = is_reserved) -> Change | None:
+def find_ended(trials: Trials, is_used: Callable[[ResourceClaim], bool]) -> Change | None:
     """Return the claims whose end helps: of two sets the smaller one."""
     situation = trials.situation
-    holders = _Holders(trials, is_used)
+    search = _Search(trials, is_used, situation, situation.allocator.ledger)
     try:
-        groups = holders.find_by_node()
+        groups = search.find_by_node()
     except ExhaustedError:
         return None
     if not groups:
@@ -71,11 +62,11 @@ def find_ended(trials: Trials, is_used: Callable[[ResourceClaim], bool] = is_res
         return None
     names = suitable if has_failed else [name for each in groups.values() for name in each]
     inventory = situation.allocator.inventory.with_nodes(frozenset(names))
-    ledger = copy_ledger(situation.allocator.ledger, inventory)
-    allocator = situation.allocator.for_copy(inventory, ledger)
-    search = _Search(trials, replace(situation, allocator=allocator), ledger, holders)
+    search.ledger = copy_ledger(situation.allocator.ledger, inventory)
+    allocator = situation.allocator.for_copy(inventory, search.ledger)
+    search.situation = replace(situation, allocator=allocator)
     try:
-        for group in sorted(groups, key=lambda keys: min(map(holders.order_one, keys))):
+        for group in sorted(groups, key=lambda keys: min(map(search.order_one, keys))):
             search.find(group, sorted(suitable) if has_failed else groups[group])
     except ExhaustedError:
         search.is_exact = False
@@ -86,12 +77,16 @@ def find_ended(trials: Trials, is_used: Callable[[ResourceClaim], bool] = is_res
 
 @dataclass(slots=True)
 class _Search:
-    """The search on a copy of the ledger. `best` is the smallest set so far; `is_exact` if no smaller one is left."""
+    """The search on a copy of the ledger. `best` is the smallest set so far; `is_exact` if no smaller one is left.
+
+    `known` are the claims that may end: whether something uses them, and how many devices they hold.
+    """
 
     trials: Trials
+    is_used: Callable[[ResourceClaim], bool]
     situation: Situation
     ledger: Ledger
-    holders: "_Holders"
+    known: dict[ClaimKey, tuple[bool, int]] = field(default_factory=dict)
     best: _Set = ()
     is_exact: bool = True
 
@@ -106,8 +101,8 @@ class _Search:
             if comb(len(group), size) > _MOST_SETS:
                 self.is_exact = False
                 break
-            for each in sorted(combinations(group, size), key=self.holders.order):
-                if self.best and self.holders.order(each) >= self.holders.order(self.best):
+            for each in sorted(combinations(group, size), key=self.order):
+                if self.best and self.order(each) >= self.order(self.best):
                     break
                 if self._fits_without(situation, each):
                     self.best = each
@@ -121,13 +116,13 @@ class _Search:
             return
         left = group
         try:
-            for key in sorted(group, key=self.holders.order_one, reverse=True):
+            for key in sorted(group, key=self.order_one, reverse=True):
                 fewer = tuple(each for each in left if each != key)
                 if fewer and self._fits_without(situation, fewer):
                     left = fewer
         finally:
             # What is left is enough, if not little.
-            if not self.best or self.holders.order(left) < self.holders.order(self.best):
+            if not self.best or self.order(left) < self.order(self.best):
                 self.best = left
 
     def _fits_without(self, situation: Situation, keys: Iterable[ClaimKey]) -> bool:
@@ -141,7 +136,8 @@ class _Search:
             return self.trials.decide(situation)
         finally:
             for key in keys:
-                self.ledger.assume(*key, self.holders.known[key].allocation)
+                results = self.trials.situation.allocator.ledger.results(key)
+                self.ledger.assume(*key, AllocationResult(DeviceAllocationResult(results)))
 
     def build_change(self) -> Change | None:
         """Return the change that the best set is."""
@@ -150,21 +146,12 @@ class _Search:
         text = name_claims(self.best, self.situation.namespace)
         is_fewest = self.is_exact and len(self.best) <= LARGEST
         text = f"{text} ended" if is_fewest else f"enough claims ended, such as {text}"
-        return Change(Kind.CLAIMS_ENDED, text, self.holders.size(self.best), {"ended": frozenset(self.best)})
-
-
-@dataclass(slots=True)
-class _Holders:
-    """The claims that may end, and what is known of them."""
-
-    trials: Trials
-    is_used: Callable[[ResourceClaim], bool]
-    known: dict[ClaimKey, _Holder] = field(default_factory=dict)
+        return Change(Kind.CLAIMS_ENDED, text, self.size(self.best), {"ended": frozenset(self.best)})
 
     def size(self, keys: _Set) -> tuple[int, int, int]:
         """Return how many claims a set has, how many are in use, and how many devices they hold."""
-        holders = [self.known[key] for key in keys]
-        return len(keys), sum(each.is_used for each in holders), sum(each.devices for each in holders)
+        known = [self.known[key] for key in keys]
+        return len(keys), sum(is_used for is_used, _ in known), sum(devices for _, devices in known)
 
     def order(self, keys: _Set) -> tuple[object, ...]:
         """Return what sets are ordered by."""
@@ -172,8 +159,7 @@ class _Holders:
 
     def order_one(self, key: ClaimKey) -> tuple[bool, int, ClaimKey]:
         """Return what single claims are ordered by."""
-        holder = self.known[key]
-        return holder.is_used, holder.devices, key
+        return *self.known[key], key
 
     def find_by_node(self) -> dict[_Set, list[str]]:
         """Return the claims whose devices could be of use on usable nodes that suit, with the nodes.
@@ -236,10 +222,8 @@ class _Holders:
         claim = None if key in situation.kept or key in situation.ended else situation.find_claim(key)
         if claim is None or claim.status.allocation is None:
             return False
-        results = situation.allocator.ledger.results(key)
-        devices = sum(not result.admin_access for result in results)
-        allocation = AllocationResult(DeviceAllocationResult(results))
-        self.known[key] = _Holder(self.is_used(claim), devices, allocation)
+        devices = sum(not result.admin_access for result in situation.allocator.ledger.results(key))
+        self.known[key] = self.is_used(claim), devices
         return True
 
 

@@ -7,16 +7,13 @@ Source: k8s.io/kubernetes/pkg/controller/daemon, `nodeShouldRunDaemonPod` and `R
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from math import prod
 from types import MappingProxyType
 from typing import Any, Final
 
-from pydantic import TypeAdapter, ValidationError
-
 from dra_operator.api.core import Node, NodeSelector
 from dra_operator.api.node_selector import NodeSelectorError, matches, pinned_to
-from dra_operator.api.read import ObjectError
+from dra_operator.api.read import ObjectError, PartError, read_part
 from dra_operator.api.text import shown
 from dra_operator.inventory.nodes import read_node
 from dra_operator.pods.node_fit import Taint, Toleration
@@ -82,13 +79,17 @@ class KnownWorkload:
     kind: str
     group: str
     versions: tuple[str, ...]
-    plural: str
     pod_sets: tuple[PodSet, ...]
     short: tuple[str, ...] = ()
     suspended: str = "spec.suspend"
     between: tuple[str, ...] = ()
     is_for_each_node: bool = False
     gang: GangRule | None = None
+
+    @property
+    def plural(self) -> str:
+        """What paths and kubectl call several of it."""
+        return f"{self.kind.lower()}s"
 
     @property
     def name(self) -> str:
@@ -127,7 +128,6 @@ def _kubeflow(kind: str, field: str, version: str = "v1", between: tuple[str, ..
         kind,
         "kubeflow.org",
         (version,),
-        f"{kind.lower()}s",
         (PodSet(f"{path}.template", (Factor(f"{path}.replicas"),), "*"),),
         suspended="spec.runPolicy.suspend",
         between=between,
@@ -137,38 +137,33 @@ def _kubeflow(kind: str, field: str, version: str = "v1", between: tuple[str, ..
 _LWS: Final = "spec.leaderWorkerTemplate"
 
 _ALL: Final = (
-    KnownWorkload(
-        "Deployment", "apps", ("v1",), "deployments", _REPLICATED, ("deploy",), between=("ReplicaSet",)
-    ),
-    KnownWorkload("ReplicaSet", "apps", ("v1",), "replicasets", _REPLICATED, ("rs",)),
+    KnownWorkload("Deployment", "apps", ("v1",), _REPLICATED, ("deploy",), between=("ReplicaSet",)),
+    KnownWorkload("ReplicaSet", "apps", ("v1",), _REPLICATED, ("rs",)),
     KnownWorkload(
         "StatefulSet",
         "apps",
         ("v1",),
-        "statefulsets",
         _REPLICATED,
         ("sts",),
         gang=GangRule(
             "", "spec.podManagementPolicy", "OrderedReady", "OrderedReady", "apps.kubernetes.io/pod-index"
         ),
     ),
-    KnownWorkload("ReplicationController", "", ("v1",), "replicationcontrollers", _REPLICATED, ("rc",)),
+    KnownWorkload("ReplicationController", "", ("v1",), _REPLICATED, ("rc",)),
     KnownWorkload(
         "DaemonSet",
         "apps",
         ("v1",),
-        "daemonsets",
         (PodSet("spec.template", ()),),
         ("ds",),
         is_for_each_node=True,
     ),
-    KnownWorkload("Job", "batch", ("v1",), "jobs", (_job("spec"),), gang=GangRule()),
+    KnownWorkload("Job", "batch", ("v1",), (_job("spec"),), gang=GangRule()),
     # Whether it is suspended or not, a Job of it is what there is to know about.
     KnownWorkload(
         "CronJob",
         "batch",
         ("v1",),
-        "cronjobs",
         (_job("spec.jobTemplate.spec"),),
         ("cj",),
         suspended="",
@@ -178,7 +173,6 @@ _ALL: Final = (
         "JobSet",
         "jobset.x-k8s.io",
         ("v1alpha2",),
-        "jobsets",
         (
             _job(
                 "spec.replicatedJobs.*.template.spec",
@@ -197,7 +191,6 @@ _ALL: Final = (
         "LeaderWorkerSet",
         "leaderworkerset.x-k8s.io",
         ("v1",),
-        "leaderworkersets",
         (
             PodSet(f"{_LWS}.leaderTemplate", (_REPLICAS,), "leader", instead=f"{_LWS}.workerTemplate"),
             PodSet(f"{_LWS}.workerTemplate", (_REPLICAS, Factor(f"{_LWS}.size", less=1)), "worker"),
@@ -213,12 +206,11 @@ _ALL: Final = (
             role="leaderworkerset.sigs.k8s.io/worker-index",
         ),
     ),
-    KnownWorkload("RayCluster", "ray.io", ("v1", "v1alpha1"), "rayclusters", _ray("spec")),
+    KnownWorkload("RayCluster", "ray.io", ("v1", "v1alpha1"), _ray("spec")),
     KnownWorkload(
         "RayJob",
         "ray.io",
         ("v1", "v1alpha1"),
-        "rayjobs",
         _ray("spec.rayClusterSpec"),
         between=("RayCluster",),
     ),
@@ -226,7 +218,6 @@ _ALL: Final = (
         "RayService",
         "ray.io",
         ("v1", "v1alpha1"),
-        "rayservices",
         _ray("spec.rayClusterConfig"),
         between=("RayCluster",),
     ),
@@ -238,7 +229,6 @@ _ALL: Final = (
         "Job",
         "batch.volcano.sh",
         ("v1alpha1",),
-        "jobs",
         (
             PodSet(
                 "spec.tasks.*.template", (Factor("spec.tasks.*.replicas", default=0),), "spec.tasks.*.name"
@@ -251,7 +241,6 @@ _ALL: Final = (
         "PodClique",
         "grove.io",
         ("v1alpha1",),
-        "podcliques",
         (PodSet("spec", (_REPLICAS,), spec="podSpec"),),
         ("pclq",),
         suspended="",
@@ -534,7 +523,7 @@ def node_of(pod: ObjectRecord) -> str | None:
     """Return the only node that a pod of a DaemonSet can run on; None for any other pod."""
     try:
         return pinned_to(_affinity(part(pod.body, "spec")))
-    except ValidationError:
+    except PartError:
         return None
 
 
@@ -562,7 +551,7 @@ def _fits(
         affinity = _affinity(spec)
         if affinity is not None and not matches(affinity, node.metadata.name, labels):
             return False
-    except (ValidationError, NodeSelectorError):
+    except (PartError, NodeSelectorError):
         path = "spec.template.spec.affinity.nodeAffinity"
         raise workload.error(path, None, "is no affinity that selects nodes") from None
     tolerations = [
@@ -584,16 +573,11 @@ def _added_tolerations(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _affinity(spec: Mapping[str, Any]) -> NodeSelector | None:
-    """Return the node affinity that the spec of a pod requires. Raises ValidationError."""
+    """Return the node affinity that the spec of a pod requires. Raises PartError."""
     required = part(spec, "affinity", "nodeAffinity").get(_REQUIRED)
-    return None if required is None else _selectors().validate_python(required)
+    return None if required is None else read_part(NodeSelector, required)
 
 
 def _maps(owner: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     items = owner.get(name)
     return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
-
-
-@cache
-def _selectors() -> TypeAdapter[NodeSelector]:
-    return TypeAdapter(NodeSelector)

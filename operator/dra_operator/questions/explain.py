@@ -436,12 +436,12 @@ class _Question:
     def _find_lost(self, record: ObjectRecord) -> str:
         """Return why a pod waits that the operator let go, and that lost its devices; empty of another one."""
         found = read_scheduling_pod(record.body)
-        if found is None or found.let_go is None or found.scheduled is None or not found.is_unschedulable:
+        if found is None or found.let_go is None or found.unschedulable is None:
             return ""
         claims = [self._find_claim(record.obj, name) for name in found.claims]
         if all(claim is None or claim.status.allocation is not None for claim in claims):
             return ""
-        return handed_back(found.scheduled.message, found.let_go.node)
+        return handed_back(found.unschedulable, found.let_go.node)
 
     def _find_claim(self, pod: Pod, name: str) -> ResourceClaim | None:
         return self.state.find_claim((pod.metadata.namespace, name))

@@ -35,7 +35,7 @@ from dra_operator.cel.program import compile_derived_attribute, compile_program
 from dra_operator.cel.run.meter import COST_LIMIT
 from dra_operator.cel.syntax.parser import MAX_BYTES
 from dra_operator.cel.types.environment import Environment
-from dra_operator.pods.claims import Names
+from dra_operator.pods.claims import with_name
 from dra_operator.pods.node_fit import read_requirements, read_whole_node
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, Place
 from dra_operator.pods.workloads import (
@@ -172,13 +172,13 @@ def gather(found: Iterable[Found]) -> LoadResult:
     """Return the objects of some manifests. One that is there twice counts as it stands last."""
     gathered = LoadResult()
     left_out = _LeftOut()
-    names = Names()
+    names = Counter[tuple[str, ...]]()
     others: Counter[tuple[bool, str]] = Counter()
     for each in found:
         if isinstance(each, Unreadable):
             gathered.errors.append(each.message)
             continue
-        item = names.named(each)
+        item = with_name(each, names)
         if _is_kustomization(item):
             others[False, _KUSTOMIZATION] += 1
         elif item.body.get("kind") in VOLUME_KINDS and item.body.get("apiVersion") == "v1":

@@ -168,7 +168,7 @@ def _find_gated_state(state: ClusterState, pod: SchedulingPod) -> str:
     if pod.let_go is None:
         return ""
     claims = [state.find_claim((pod.namespace, name)) for name in pod.claims]
-    is_lost = pod.is_unschedulable and any(
+    is_lost = pod.unschedulable is not None and any(
         claim is not None and claim.status.allocation is None for claim in claims
     )
     return "handed back" if is_lost else "let go"

@@ -19,7 +19,7 @@ from dra_operator.testing import errors, schema
 from dra_operator.testing.discovery import Resource
 from dra_operator.testing.errors import Interceptor
 from dra_operator.testing.registry import Target
-from dra_operator.testing.store import ADDED, DELETED, MODIFIED, Change, Store, StoredObject, front
+from dra_operator.testing.store import ADDED, DELETED, MODIFIED, Change, Store, StoredObject, Table, front
 
 Test = Callable[[Mapping[str, Any]], bool]
 _KEPT: Final = 64
@@ -166,14 +166,19 @@ class Lists:
 _BATCH: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class WatchOptions:
-    """What a watch was asked for. `revision` 0 begins with the state, and so does a list as a stream.
+class WatchBrokenError(Exception):
+    """The stream ends in the middle, without a proper end of the answer."""
 
-    `seconds` is how long it lasts, `bookmark_seconds` how far bookmarks are apart; `cut_after` is the number of events
-    after which the stream breaks.
+
+@dataclass(slots=True)
+class Watch:
+    """One watch of a store. `revision` 0 begins with the state, and so does a list as a stream.
+
+    `seconds` is how long it lasts, `bookmark_seconds` how far bookmarks are apart; `left` is the number of events after
+    which the stream breaks. `cuts` is how often watches were cut before; `stopping` says that the server ends.
     """
 
+    store: Store
     target: Target
     test: Test
     revision: int
@@ -181,90 +186,78 @@ class WatchOptions:
     allow_bookmarks: bool
     seconds: float
     bookmark_seconds: float
-    cut_after: int | None = None
+    left: int | None
+    interceptor: Interceptor
+    cuts: int
+    stopping: Callable[[], bool]
 
-
-class WatchBrokenError(Exception):
-    """The stream ends in the middle, without a proper end of the answer."""
-
-
-class Watch:
-    """One watch of a store; `stopping` says that the server ends."""
-
-    def __init__(
-        self, store: Store, options: WatchOptions, interceptor: Interceptor, stopping: Callable[[], bool]
-    ) -> None:
-        self._store = store
-        self._table = store.table(options.target.resource)
-        self._options = options
-        self._interceptor = interceptor
-        self._left = options.cut_after
-        self._stopping = stopping
-        self._cuts = interceptor.cuts
+    @property
+    def table(self) -> Table:
+        """The objects that are watched."""
+        return self.store.table(self.target.resource)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of the watch, several events at a time. Raises WatchBrokenError to be cut."""
-        history, options = self._table.history, self._options
+        history, kind = self.table.history, self.target.resource.kind
         position: int | None = history.end
-        if options.is_list or not options.revision:
+        if self.is_list or not self.revision:
             for chunk in self._kept(self._state()):
                 yield chunk
         else:
-            position = history.position_after(options.revision)
+            position = history.position_after(self.revision)
         loop = asyncio.get_running_loop()
-        deadline, next_bookmark = loop.time() + options.seconds, loop.time() + options.bookmark_seconds
-        while not self._stopping() and (now := loop.time()) < deadline:
-            if self._interceptor.is_cut(options.target.resource.kind, self._cuts):
+        deadline, next_bookmark = loop.time() + self.seconds, loop.time() + self.bookmark_seconds
+        while not self.stopping() and (now := loop.time()) < deadline:
+            if self.interceptor.is_cut(kind, self.cuts):
                 raise WatchBrokenError
-            stalled = self._interceptor.is_stalled(options.target.resource.kind)
+            stalled = self.interceptor.is_stalled(kind)
             changes = [] if stalled else None if position is None else history.read(position, _BATCH)
             if changes is None or position is None:
-                yield error_line(errors.expired(f"too old resource version: {options.revision}"))
+                yield error_line(errors.expired(f"too old resource version: {self.revision}"))
                 return
             if changes:
                 position += len(changes)
                 for chunk in self._kept([line for line in map(self._event, changes) if line]):
                     yield chunk
                 continue
-            has_bookmarks = options.allow_bookmarks and not stalled
+            has_bookmarks = self.allow_bookmarks and not stalled
             if has_bookmarks and now >= next_bookmark:
-                next_bookmark = now + options.bookmark_seconds
+                next_bookmark = now + self.bookmark_seconds
                 yield self._bookmark()
                 continue
             wake_at = min(deadline, next_bookmark) if has_bookmarks else deadline
             await _rest(history.more(history.end if stalled else position), wake_at - now)
 
     def _state(self) -> list[bytes]:
-        options = self._options
         lines = [
             self._line(ADDED, stored)
-            for stored in self._table.in_order(options.target.namespace)
-            if options.test(stored.body)
+            for stored in self.table.in_order(self.target.namespace)
+            if self.test(stored.body)
         ]
-        if options.is_list and options.allow_bookmarks:
+        if self.is_list and self.allow_bookmarks:
             lines.append(self._bookmark({"k8s.io/initial-events-end": "true"}))
         return lines
 
     def _kept(self, lines: list[bytes]) -> Iterator[bytes]:
         """Yield the lines as one chunk, or as many as are left before the cut. Raises WatchBrokenError at it."""
-        kept = lines if self._left is None else lines[: self._left]
+        kept = lines if self.left is None else lines[: self.left]
         if kept:
             yield b"".join(kept)
-        if self._left is not None:
-            self._left -= len(kept)
-            if not self._left:
+        if self.left is not None:
+            self.left -= len(kept)
+            if not self.left:
                 raise WatchBrokenError
 
     def _event(self, change: Change) -> bytes:
         """Return the line of one change as a watch with this scope and selector sees it; empty if it does not."""
-        options, previous = self._options, change.previous
-        namespace = options.target.namespace
+        previous = change.previous
+        namespace = self.target.namespace
         if namespace and change.object.namespace != namespace:
             return b""
-        if options.test is everything:
+        if self.test is everything:
             return self._line(change.type, change.object)
-        before = previous is not None and options.test(previous.body)
-        after = change.type != DELETED and options.test(change.object.body)
+        before = previous is not None and self.test(previous.body)
+        after = change.type != DELETED and self.test(change.object.body)
         if after:
             return self._line(MODIFIED if before else ADDED, change.object)
         if not before or previous is None:
@@ -275,13 +268,13 @@ class Watch:
         return self._line(DELETED, hidden)
 
     def _line(self, kind: str, stored: StoredObject) -> bytes:
-        target = self._options.target
+        target = self.target
         return _line(kind, stored.encoded(target.resource, target.version))
 
     def _bookmark(self, annotations: Mapping[str, str] | None = None) -> bytes:
         """Return the line of a bookmark: all changes up to now have been sent."""
-        resource, version = self._options.target.resource, self._options.target.version
-        metadata = {"resourceVersion": str(self._store.revision)}
+        resource, version = self.target.resource, self.target.version
+        metadata = {"resourceVersion": str(self.store.revision)}
         empty = schema.zero(resource.struct(version)) | {
             "metadata": {**metadata, "annotations": annotations} if annotations else metadata
         }

@@ -26,153 +26,9 @@ from dra_operator.api.names import RANDOM_LETTERS
 from dra_operator.testing import discovery, errors, lists, patches, schema
 from dra_operator.testing.discovery import RESOURCES, Resource
 from dra_operator.testing.errors import DroppedError, Interceptor, RequestInfo, StatusError
-from dra_operator.testing.lists import Lists, Page, Watch, WatchBrokenError, WatchOptions, error_line
+from dra_operator.testing.lists import Lists, Page, Watch, WatchBrokenError, error_line
 from dra_operator.testing.registry import DeleteOptions, Registry, Target, WriteOptions
 from dra_operator.testing.store import Store, StoredObject, wire_body
-
-# --- One HTTP request: what it wants, which fault meets it, and who answers.
-# Everything that decides is elsewhere; here is the order in which the parts are asked, and what of HTTP is left:
-# headers, streams, connections that break on purpose.
-
-
-class Handler:
-    """Answers requests from the parts of one server. `stopping` says that watches should end."""
-
-    def __init__(
-        self,
-        registry: Registry,
-        lists: Lists,
-        interceptor: Interceptor,
-        resources: tuple[Resource, ...],
-        bookmark_seconds: float,
-    ) -> None:
-        self.requests: Counter[str] = Counter()
-        """How many there were so far, by verb and kind, such as `patch ResourceClaim/status`."""
-        self.stopping = False
-        self.version = discovery.GIT_VERSION
-        """What it says that its version is, as `gitVersion`."""
-        self._registry = registry
-        self._lists = lists
-        self._interceptor = interceptor
-        self._resources = resources
-        self._bookmark_seconds = bookmark_seconds
-
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request; whatever is refused is answered with a Status."""
-        is_watch = request.query.get("watch", "") in ("1", "true")
-        path = request.raw_path.partition("?")[0]
-        try:
-            route = find_route(self._resources, request.method, path, watch=is_watch)
-            if route is None:
-                return self._answer_about_itself(request)
-            return await self._answer(request, *route)
-        except StatusError as error:
-            response = _json_response(error.status(), error.code)
-            if error.retry_after is not None:
-                response.headers["Retry-After"] = str(error.retry_after)
-            return response
-
-    def _answer_about_itself(self, request: web.BaseRequest) -> web.Response:
-        if request.path in ("/healthz", "/readyz", "/livez"):
-            return web.Response(text="ok")
-        found = discovery.answer(self._resources, request.path, request.host, self.version)
-        if found is None:
-            return web.Response(status=404, text="404 page not found\n")
-        return _json_response(found)
-
-    async def _answer(self, request: web.BaseRequest, verb: str, target: Target) -> web.StreamResponse:
-        info = RequestInfo(verb, target.resource.kind, target.subresource, target.name)
-        what = f"{info.kind}/{info.subresource}" if info.subresource else info.kind
-        self.requests[f"{info.verb} {what}"] += 1
-        body = await read_body(request) if request.can_read_body else b""
-        try:
-            await self._interceptor.admit(info)
-        except DroppedError:
-            return _break(request)
-        except StatusError as error:
-            if verb != "watch" or error.code != 410:
-                raise
-            # As the real server has it: status 200, one event.
-            response = await _start_stream(request)
-            await response.write(error_line(error))
-            await response.write_eof()
-            return response
-        if verb == "watch":
-            return await self._watch(request, target, info)
-        check_version(request.query, self._registry.store.revision)
-        answer = self._act(request, verb, target, body)
-        return _break(request) if self._interceptor.drops_answer(info) else answer
-
-    def _act(self, request: web.BaseRequest, verb: str, target: Target, body: bytes) -> web.Response:
-        query, registry = request.query, self._registry
-        is_new = verb == "create"
-        outcome: StoredObject | Mapping[str, Any]
-        match verb:
-            case "list":
-                return _list_response(target, page(query, target, self._lists))
-            case "create":
-                wire = read_object(request, body)
-                outcome = registry.create(target, wire, for_write(query))
-            case "update":
-                wire = read_object(request, body)
-                outcome, is_new = registry.update(target, wire, for_write(query))
-            case "patch":
-                change = patches.read(request.content_type, body, target.resource.struct(target.version))
-                outcome = registry.patch(target, change, for_write(query))
-            case "delete":
-                outcome = registry.delete(target, for_delete(query, request, body))
-            case _:
-                outcome = registry.get(target)
-        code = 201 if is_new else 200
-        if isinstance(outcome, StoredObject):
-            return _json_response(outcome.encoded(target.resource, target.version), code)
-        return _json_response(outcome, code)
-
-    async def _watch(self, request: web.BaseRequest, target: Target, info: RequestInfo) -> web.StreamResponse:
-        cut_after = self._interceptor.events_until_cut(info)
-        options = for_watch(request.query, target, self._bookmark_seconds, cut_after)
-        watching = Watch(self._registry.store, options, self._interceptor, lambda: self.stopping)
-        response = await _start_stream(request)
-        chunks = watching.chunks()
-        try:
-            async for chunk in chunks:
-                await response.write(chunk)
-            await response.write_eof()
-        except WatchBrokenError:
-            _break(request)
-        except ConnectionError:
-            pass  # the client went away, as watches end
-        finally:
-            await chunks.aclose()
-        return response
-
-
-def _json_response(body: bytes | Mapping[str, Any], code: int = 200) -> web.Response:
-    encoded = body if isinstance(body, bytes) else orjson.dumps(body)
-    return web.Response(status=code, body=encoded + b"\n", content_type=JSON)
-
-
-def _list_response(target: Target, page: Page) -> web.Response:
-    resource, version = target.resource, target.version
-    api_version = resource.api_version(version)
-    head = {"kind": f"{resource.kind}List", "apiVersion": api_version, "metadata": page.metadata()}
-    items = b",".join(stored.list_item(resource, version) for stored in page.items)
-    return _json_response(orjson.dumps(head)[:-1] + b',"items":[' + items + b"]}")
-
-
-async def _start_stream(request: web.BaseRequest) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": JSON})
-    response.enable_chunked_encoding()
-    await response.prepare(request)
-    return response
-
-
-def _break(request: web.BaseRequest) -> web.Response:
-    """Close the connection at once; what is returned is never sent."""
-    if request.transport is not None:
-        request.transport.abort()
-    return web.Response()
-
 
 # --- The server.
 
@@ -219,13 +75,12 @@ class ApiServer:
             checks_admin_access=options.checks_admin_access,
         )
         self.lists = Lists(self.store, time.monotonic)
-        self._handler = Handler(
-            self.registry,
-            self.lists,
-            interceptor or Interceptor(),
-            options.resources,
-            options.bookmark_seconds,
-        )
+        self.requests: Counter[str] = Counter()
+        """How many there were so far, by verb and kind, such as `patch ResourceClaim/status`."""
+        self.version = discovery.GIT_VERSION
+        """What it says that its version is, as `gitVersion`. It answers as 1.37 does all the same."""
+        self._interceptor = interceptor or Interceptor()
+        self._is_stopping = False
         self._port = port
         self._runner: web.ServerRunner | None = None
         for name in _START_NAMESPACES:
@@ -235,8 +90,8 @@ class ApiServer:
 
     async def start(self) -> None:
         """Listen."""
-        self._handler.stopping = False
-        server = web.Server(self._handler.handle, access_log=None)
+        self._is_stopping = False
+        server = web.Server(self._handle, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.5)
         await self._runner.setup()
         site = web.TCPSite(self._runner, _HOST, self._port, backlog=1024, reuse_address=True)
@@ -245,7 +100,7 @@ class ApiServer:
 
     async def stop(self) -> None:
         """End all watches and stop listening. What is stored stays; `start` goes on with it, on the same port."""
-        self._handler.stopping = True
+        self._is_stopping = True
         self.wake_watches()
         await asyncio.sleep(0)
         if self._runner is not None:
@@ -260,23 +115,9 @@ class ApiServer:
         await self.stop()
 
     @property
-    def version(self) -> str:
-        """What it says that its version is. It answers as 1.37 does all the same."""
-        return self._handler.version
-
-    @version.setter
-    def version(self, version: str) -> None:
-        self._handler.version = version
-
-    @property
     def url(self) -> str:
         """Where it listens."""
         return f"http://{_HOST}:{self._port}"
-
-    @property
-    def requests(self) -> Counter[str]:
-        """How many requests there were so far, by verb and kind, such as `patch ResourceClaim/status`."""
-        return self._handler.requests
 
     def kubeconfig(self) -> str:
         """Return the text of a kubeconfig for this server."""
@@ -298,6 +139,111 @@ class ApiServer:
     def wake_watches(self) -> None:
         """Let open watches look again at what there is, and whether they are to end."""
         self.store.wake()
+
+    # --- requests: which fault meets them, and who answers ------------------------------------------------------------
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request; whatever is refused is answered with a Status."""
+        is_watch = request.query.get("watch", "") in ("1", "true")
+        path = request.raw_path.partition("?")[0]
+        try:
+            route = find_route(self.options.resources, request.method, path, watch=is_watch)
+            if route is None:
+                return self._answer_about_itself(request)
+            return await self._answer(request, *route)
+        except StatusError as error:
+            response = _json_response(error.status(), error.code)
+            if error.retry_after is not None:
+                response.headers["Retry-After"] = str(error.retry_after)
+            return response
+
+    def _answer_about_itself(self, request: web.BaseRequest) -> web.Response:
+        if request.path in ("/healthz", "/readyz", "/livez"):
+            return web.Response(text="ok")
+        found = discovery.answer(self.options.resources, request.path, request.host, self.version)
+        if found is None:
+            return web.Response(status=404, text="404 page not found\n")
+        return _json_response(found)
+
+    async def _answer(self, request: web.BaseRequest, verb: str, target: Target) -> web.StreamResponse:
+        info = RequestInfo(verb, target.resource.kind, target.subresource, target.name)
+        what = f"{info.kind}/{info.subresource}" if info.subresource else info.kind
+        self.requests[f"{info.verb} {what}"] += 1
+        body = await read_body(request) if request.can_read_body else b""
+        try:
+            await self._interceptor.admit(info)
+        except DroppedError:
+            return _break(request)
+        except StatusError as error:
+            if verb != "watch" or error.code != 410:
+                raise
+            # As the real server has it: status 200, one event.
+            response = await _start_stream(request)
+            await response.write(error_line(error))
+            await response.write_eof()
+            return response
+        if verb == "watch":
+            return await self._watch(request, target, info)
+        check_version(request.query, self.store.revision)
+        answer = self._act(request, verb, target, body)
+        return _break(request) if self._interceptor.drops_answer(info) else answer
+
+    def _act(self, request: web.BaseRequest, verb: str, target: Target, body: bytes) -> web.Response:
+        query, registry = request.query, self.registry
+        is_new = verb == "create"
+        outcome: StoredObject | Mapping[str, Any]
+        match verb:
+            case "list":
+                return _list_response(target, page(query, target, self.lists))
+            case "create":
+                wire = read_object(request, body)
+                outcome = registry.create(target, wire, for_write(query))
+            case "update":
+                wire = read_object(request, body)
+                outcome, is_new = registry.update(target, wire, for_write(query))
+            case "patch":
+                change = patches.read(request.content_type, body, target.resource.struct(target.version))
+                outcome = registry.patch(target, change, for_write(query))
+            case "delete":
+                outcome = registry.delete(target, for_delete(query, request, body))
+            case _:
+                outcome = registry.get(target)
+        code = 201 if is_new else 200
+        if isinstance(outcome, StoredObject):
+            return _json_response(outcome.encoded(target.resource, target.version), code)
+        return _json_response(outcome, code)
+
+    async def _watch(self, request: web.BaseRequest, target: Target, info: RequestInfo) -> web.StreamResponse:
+        query, faults = request.query, self._interceptor
+        # Without timeoutSeconds for 30 to 60 minutes, so that not all clients return at once.
+        spread = _MIN_WATCH_SECONDS * (1 + random.random())  # noqa: S311 - spreads load, guards nothing
+        watching = Watch(
+            self.store,
+            target,
+            selection(query, target),
+            _integer(query, "resourceVersion"),
+            is_list=_is_set(query, "sendInitialEvents"),
+            allow_bookmarks=_is_set(query, "allowWatchBookmarks"),
+            seconds=_integer(query, "timeoutSeconds") or spread,
+            bookmark_seconds=self.options.bookmark_seconds,
+            left=faults.events_until_cut(info),
+            interceptor=faults,
+            cuts=faults.cuts,
+            stopping=lambda: self._is_stopping,
+        )
+        response = await _start_stream(request)
+        chunks = watching.chunks()
+        try:
+            async for chunk in chunks:
+                await response.write(chunk)
+            await response.write_eof()
+        except WatchBrokenError:
+            _break(request)
+        except ConnectionError:
+            pass  # the client went away, as watches end
+        finally:
+            await chunks.aclose()
+        return response
 
     # --- objects without HTTP ---------------------------------------------------------------------------------------
 
@@ -364,6 +310,33 @@ class ApiServer:
                 namespace = metadata.get("namespace", "default") if resource.namespaced else ""
                 return Target(resource, version, namespace, metadata["name"])
         raise ValueError(f"{body['kind']} of {body['apiVersion']} is not served here")
+
+
+def _json_response(body: bytes | Mapping[str, Any], code: int = 200) -> web.Response:
+    encoded = body if isinstance(body, bytes) else orjson.dumps(body)
+    return web.Response(status=code, body=encoded + b"\n", content_type=JSON)
+
+
+def _list_response(target: Target, page: Page) -> web.Response:
+    resource, version = target.resource, target.version
+    api_version = resource.api_version(version)
+    head = {"kind": f"{resource.kind}List", "apiVersion": api_version, "metadata": page.metadata()}
+    items = b",".join(stored.list_item(resource, version) for stored in page.items)
+    return _json_response(orjson.dumps(head)[:-1] + b',"items":[' + items + b"]}")
+
+
+async def _start_stream(request: web.BaseRequest) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": JSON})
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    return response
+
+
+def _break(request: web.BaseRequest) -> web.Response:
+    """Close the connection at once; what is returned is never sent."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()
 
 
 # --- Requests: what path, parameters and body of a request say, and what of them is refused.
@@ -443,21 +416,6 @@ def check_version(query: Query, current: int) -> None:
     """Refuse a resourceVersion that is none (400), or is yet to come (504)."""
     if (revision := _integer(query, "resourceVersion")) > current:
         raise errors.future_version(revision, current)
-
-
-def for_watch(query: Query, target: Target, bookmark_seconds: float, cut_after: int | None) -> WatchOptions:
-    """Return how to watch; without timeoutSeconds for 30 to 60 minutes, so that not all clients return at once."""
-    spread = _MIN_WATCH_SECONDS * (1 + random.random())  # noqa: S311 - spreads load, guards nothing
-    return WatchOptions(
-        target,
-        selection(query, target),
-        _integer(query, "resourceVersion"),
-        is_list=_is_set(query, "sendInitialEvents"),
-        allow_bookmarks=_is_set(query, "allowWatchBookmarks"),
-        seconds=_integer(query, "timeoutSeconds") or spread,
-        bookmark_seconds=bookmark_seconds,
-        cut_after=cut_after,
-    )
 
 
 def for_write(query: Query) -> WriteOptions:

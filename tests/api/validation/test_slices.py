@@ -64,7 +64,6 @@ def test_what_an_api_server_has_taken_is_not_refused(refused: Any) -> None:
         ({"mapping": {"capacityKey": 1}}, ".mapping.capacityKey", "1 is not text: write it in quotes"),
         ({"mapping": {"deviceMultiplier": [1]}}, ".mapping.deviceMultiplier", "[1] is not a quantity"),
         ({"overhead": {"perPod": "much"}}, ".overhead.perPod", '"much" is not a quantity'),
-        ({"overhead": {"perPod": "1"}, "maping": {}}, ".maping", "unknown field"),
     ],
 )
 def test_resources_of_the_node_are_read_as_the_api_server_reads_them(

@@ -10,10 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-from pydantic import ConfigDict
-from pydantic.alias_generators import to_camel
+from typing import Any
 
 from dra_operator.api import types
 from dra_operator.api.quantity import NANO, Quantity
@@ -218,15 +215,8 @@ _NO_TYPE = (
 _NO_TEXT = "is not a string: partitionTypeAttribute names it"
 
 
-class _Strict(Wire):
-    """What an API server reads without leaving out anything."""
-
-    __slots__ = ()
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel, extra="forbid")
-
-
 @dataclass(frozen=True, slots=True)
-class _Mapping(_Strict):
+class _Mapping(Wire):
     """What a device stands for: an amount for each unit of a capacity, or for each device."""
 
     capacity_key: str | None = None
@@ -235,7 +225,7 @@ class _Mapping(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class _Overhead(_Strict):
+class _Overhead(Wire):
     """What using a device costs besides."""
 
     per_pod: Amount | None = None
@@ -243,7 +233,7 @@ class _Overhead(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class _Resource(_Strict):
+class _Resource(Wire):
     """What a device consumes of a resource of its node."""
 
     mapping: _Mapping | None = None
