@@ -7,7 +7,9 @@ import yaml
 from click.testing import CliRunner
 
 import factories
-from dra_operator.cli.simulate import app, coloured_table
+from dra_operator.cli.kubectl.tables import Style
+from dra_operator.cli.simulate import app
+from dra_operator.cli.simulate import table as printed
 from dra_operator.pods.objects import Manifest, Place
 from dra_operator.questions.allocate import decide_all
 from dra_operator.questions.cluster import Cluster
@@ -273,7 +275,7 @@ def test_a_terminal_gets_a_table_in_which_nothing_is_cut():
     cluster = Cluster(gathered)
     outcomes = decide_all(cluster).outcomes
 
-    assert "NotEnoughDevices: request gpu: 1 device published" in coloured_table(outcomes)
+    assert "NotEnoughDevices: request gpu: 1 device published" in printed(outcomes, Style(colours=True))
 
 
 @pytest.mark.parametrize(("version", "state"), [("", "pending"), ("1.37", "pending"), ("1.38", "allocated")])

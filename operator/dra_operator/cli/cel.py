@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -36,29 +35,13 @@ _CHEAP: Final = COST_LIMIT // 10
 _MARGIN: Final = " | "
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What there is to say of an expression that compiles."""
+def verdict(
+    text: str, program: Program, environment: Environment | None, width: int | None = None
+) -> tuple[list[str], list[str]]:
+    """Return the lines about an expression that compiles, in colour, and what is wrong with it.
 
-    type: str
-    cost: int
-    reads: str
-    problems: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """What there is to say of one that does not: what is wrong at which offset, and advice or nothing."""
-
-    text: str
-    position: int | None
-    message: str
-    hint: str
-    problems: tuple[str, ...]
-
-
-def verdict(text: str, program: Program, environment: Environment | None) -> Verdict:
-    """Return what there is to say of an expression that compiles, as selector of an environment if one is given."""
+    It is to be a selector of the environment if one is given; `width` is that of the terminal, if they are for one.
+    """
     cost, reads = program.estimate().high, program.reads()
     problems = _length_problem(text)
     if cost > COST_LIMIT:
@@ -72,18 +55,31 @@ def verdict(text: str, program: Program, environment: Environment | None) -> Ver
     parts = "any part of the device" if reads is None else ", ".join(sorted(reads)) or "nothing"
     if not parts.isprintable():
         # The keys of attributes are any texts.
-        from dra_operator.cel.advice import printable
+        parts = _printable(parts)
+    colour = "green" if cost <= _CHEAP else "yellow" if cost <= COST_LIMIT else "red"
+    share = cost / COST_LIMIT
+    told = f"{share:.1%}" if share < 10 else f"{share:,.0f} times"
+    lines = [
+        f"type   {click.style(str(program.type), fg='cyan')}",
+        f"cost   {click.style(f'{cost:,}', fg=colour)} at most{f', {told} of {COST_LIMIT:,}' if width else ''}",
+        f"reads  {parts}",
+    ]
+    return [*lines, *_in_red(problems)], problems
 
-        parts = printable(parts)
-    return Verdict(str(program.type), cost, parts, tuple(problems))
 
-
-def refusal(text: str, error: CelError, environment: Environment) -> Refusal:
-    """Return what there is to say of an expression that does not compile."""
-    from dra_operator.cel.advice import advise
+def refusal(text: str, error: CelError, environment: Environment, width: int | None = None) -> list[str]:
+    """Return the lines about an expression that does not compile: what is wrong at which place, and advice."""
+    from dra_operator.cel.advice import advise, caret
 
     message, hint = advise(error, text, environment)
-    return Refusal(text, error.position, message, hint, tuple(_length_problem(text)))
+    at = error.position
+    place = caret(text, at, message) if width is None or at is None else _marked(text, at, message, width)
+    advice = [click.style(hint, fg="yellow")] if hint else []
+    return [f"{click.style('error', fg='red')}  {place}", *advice, *_in_red(_length_problem(text))]
+
+
+def _in_red(problems: Iterable[str]) -> list[str]:
+    return [click.style(problem, fg="red") for problem in problems]
 
 
 def _length_problem(text: str) -> list[str]:
@@ -93,53 +89,19 @@ def _length_problem(text: str) -> list[str]:
     return [f"{length:,} bytes are more than the {MAX_BYTES:,} that the API server admits"]
 
 
-def plain(found: Verdict | Refusal) -> list[str]:
-    """Return it as lines without colour."""
-    if isinstance(found, Verdict):
-        lines = [f"type   {found.type}", f"cost   {found.cost:,} at most", f"reads  {found.reads}"]
-        return [*lines, *found.problems]
-    from dra_operator.cel.advice import caret
-
-    error = caret(found.text, found.position, found.message)
-    return [f"error  {error}", *([found.hint] if found.hint else ()), *found.problems]
-
-
-def coloured(found: Verdict | Refusal, width: int) -> list[str]:
-    """Return it as lines for a terminal of a width."""
-    problems = [click.style(problem, fg="red") for problem in found.problems]
-    if isinstance(found, Refusal):
-        return [
-            *_marked(found, width),
-            *([click.style(found.hint, fg="yellow")] if found.hint else []),
-            *problems,
-        ]
-    share = found.cost / COST_LIMIT
-    colour = "green" if found.cost <= _CHEAP else "yellow" if found.cost <= COST_LIMIT else "red"
-    told = f"{share:.1%}" if share < 10 else f"{share:,.0f} times"
-    return [
-        f"type   {click.style(found.type, fg='cyan')}",
-        f"cost   {click.style(f'{found.cost:,}', fg=colour)} at most, {told} of {COST_LIMIT:,}",
-        f"reads  {found.reads}",
-        *problems,
-    ]
-
-
-def _marked(found: Refusal, width: int) -> list[str]:
+def _marked(text: str, position: int, message: str, width: int) -> str:
     """Return what is wrong, the line with the wrong part underlined, and a caret under it."""
-    from dra_operator.cel.advice import columns, place_of, printable
+    from dra_operator.cel.advice import columns, place_of
 
-    error, message = click.style("error", fg="red"), printable(found.message)
-    if found.position is None:
-        return [f"{error}  {message}"]
-    at = place_of(found.text, found.position, max(width - len(_MARGIN) - 1, NARROWEST))
+    at = place_of(text, position, max(width - len(_MARGIN) - 1, NARROWEST))
     first, wrong, rest = at.before, at.line[len(at.before) :][:1], at.line[len(at.before) + 1 :]
     marked = click.style(wrong, fg="red", underline=True) if wrong else ""
-    caret = click.style("^", fg="red")
-    return [
-        f"{error}  {at.row}:{at.column}: {message}",
+    lines = (
+        f"{at.row}:{at.column}: {_printable(message)}",
         f"{_MARGIN}{first}{marked}{rest}",
-        f"{_MARGIN}{' ' * columns(first)}{caret}",
-    ]
+        f"{_MARGIN}{' ' * columns(first)}{click.style('^', fg='red')}",
+    )
+    return "\n".join(lines)
 
 
 if TYPE_CHECKING:
@@ -197,13 +159,14 @@ def check(
     environment = Environment(kubernetes, "new" if new else "stored")
     try:
         if derived:
-            found = verdict(text, compile_derived_attribute(text, environment).program, None)
+            found = verdict(text, compile_derived_attribute(text, environment).program, None, _width())
         else:
-            found = verdict(text, compile_program(text, environment), environment)
+            found = verdict(text, compile_program(text, environment), environment, _width())
     except CelError as error:
         _not_compiled(text, error, environment)
-    _say(found)
-    if found.problems:
+    lines, problems = found
+    _say(lines)
+    if problems:
         raise click.exceptions.Exit(1)
 
 
@@ -309,11 +272,15 @@ def _unusable(message: str) -> NoReturn:
 
 
 def _not_compiled(text: str, error: CelError, environment: Environment) -> NoReturn:
-    _say(refusal(text, error, environment))
+    _say(refusal(text, error, environment, _width()))
     raise click.exceptions.Exit(1) from None
 
 
-def _say(found: Verdict | Refusal) -> None:
-    is_terminal = sys.stdout.isatty()
-    for line in coloured(found, shutil.get_terminal_size().columns) if is_terminal else plain(found):
+def _width() -> int | None:
+    """Return the width of the terminal; None where nobody looks at one."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
         click.echo(line if use_colours() else click.unstyle(line))

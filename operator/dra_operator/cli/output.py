@@ -7,7 +7,7 @@ Source: docs/cli.md, "All commands".
 import errno
 import gzip
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, Literal, NoReturn, cast
@@ -56,13 +56,6 @@ def opened(path: Path, mode: Literal["rb", "wb"]) -> Iterator[IO[bytes]]:
     else:
         with path.open(mode) as plain:
             yield plain
-
-
-def align(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of equally many cells as lines, each column as wide as its widest cell."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-    return "".join(f"{line}\n" for line in lines)
 
 
 def refuse(*problems: str) -> NoReturn:

@@ -10,7 +10,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from dra_operator.api.versions import FOLLOWED, Rules, Version, rules_of
 from dra_operator.api.write import allocation_to_wire, to_wire
 from dra_operator.cli.kubectl.options import use_colours
 from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Style, listing
-from dra_operator.cli.output import FILE, PLACE, align, opened, refuse, refusing
+from dra_operator.cli.output import FILE, PLACE, opened, refuse, refusing
 from dra_operator.pods.claim_sets import Outcome, State
 from dra_operator.questions.allocate import decide_all
 from dra_operator.questions.cluster import Cluster
@@ -34,14 +33,6 @@ from dra_operator.questions.fault_texts import everywhere
 from dra_operator.questions.gangs import find_gang_notes
 from dra_operator.questions.load import gather
 from dra_operator.questions.manifests import find_header, read, to_yaml
-
-
-class Format(StrEnum):
-    """How the outcome is printed."""
-
-    TABLE = "table"
-    YAML = "yaml"
-    JSON = "json"
 
 
 def _named(_ctx: click.Context, _param: click.Parameter, nodes: tuple[str, ...]) -> tuple[str, ...]:
@@ -76,8 +67,8 @@ def _named(_ctx: click.Context, _param: click.Parameter, nodes: tuple[str, ...])
 )
 @click.option(
     *("-o", "--output"),
-    type=click.Choice([each.value for each in Format]),
-    default=Format.TABLE.value,
+    type=click.Choice(("table", "yaml", "json")),
+    default="table",
     show_default=True,
     help="Output format.",
 )
@@ -105,7 +96,7 @@ def app(
     decided = decide_all(cluster)
     _say(f"note: {line}" for line in (*decided.notes, *find_gang_notes(cluster)))
     with refusing(None, out):
-        _print(decided.outcomes, Format(output), out)
+        _print(decided.outcomes, output, out)
     counts = Counter(outcome.state for outcome in decided.outcomes)
     _say([", ".join(f"{counts[state]} {state.value}" for state in State if counts[state]) or "no claims"])
     if cluster.errors:
@@ -135,9 +126,14 @@ def _say(lines: Iterable[str]) -> None:
         click.echo(printable(line), err=True)
 
 
-def _print(decided: Sequence[Outcome], output: Format, out: Path | None) -> None:
-    is_shown = output is Format.TABLE and out is None and sys.stdout.isatty()
-    text = coloured_table(decided) if is_shown else _text(decided, output)
+def _print(decided: Sequence[Outcome], output: str, out: Path | None) -> None:
+    if output == "yaml":
+        text = as_yaml(decided)
+    elif output == "json":
+        text = as_json(decided)
+    else:
+        is_shown = out is None and sys.stdout.isatty()
+        text = table(decided, Style(colours=use_colours()) if is_shown else _PLAIN)
     if out is None:
         click.echo(text, nl=False)
     else:
@@ -145,15 +141,7 @@ def _print(decided: Sequence[Outcome], output: Format, out: Path | None) -> None
             file.write(text.encode())
 
 
-def _text(decided: Sequence[Outcome], output: Format) -> str:
-    if output is Format.YAML:
-        return as_yaml(decided)
-    if output is Format.JSON:
-        return as_json(decided)
-    return table(decided) if decided else ""
-
-
-COLUMNS = ("CLAIM", "STATE", "NODE", "DEVICES, OR WHY NOT")
+_PLAIN = Style(gap=2)
 _COLOURS = {
     State.ALLOCATED: Colour.GOOD,
     State.BROKEN: Colour.BAD,
@@ -162,21 +150,15 @@ _COLOURS = {
 }
 
 
-def table(outcomes: Sequence[Outcome]) -> str:
-    """Return the outcomes as plain lines, columns aligned."""
-    return align([COLUMNS, *map(_cells, outcomes)])
-
-
-def coloured_table(outcomes: Sequence[Outcome]) -> str:
-    """Return the outcomes for a terminal, which wraps what is long."""
-    cells = [(_cells(outcome), outcome.state) for outcome in outcomes]
-    columns = [
-        Column(COLUMNS[0], lambda row: row[0][0]),
-        Column(COLUMNS[1], lambda row: Cell(row[0][1], _COLOURS.get(row[1]))),
-        Column(COLUMNS[2], lambda row: row[0][2]),
-        Column(COLUMNS[3], lambda row: row[0][3]),
-    ]
-    return "".join(f"{line}\n" for line in listing(columns, cells, Style(colours=use_colours())))
+def table(outcomes: Sequence[Outcome], style: Style) -> str:
+    """Return the outcomes as lines, columns aligned; a terminal wraps what is long."""
+    columns = (
+        Column("CLAIM", lambda each: f"{each.claim.metadata.namespace}/{each.claim.metadata.name}"),
+        Column("STATE", lambda each: Cell(each.state.value, _COLOURS.get(each.state))),
+        Column("NODE", lambda each: "-" if each.allocation is None else _where(each.allocation)),
+        Column("DEVICES, OR WHY NOT", _details),
+    )
+    return "".join(f"{line}\n" for line in listing(columns, outcomes, style))
 
 
 def as_json(outcomes: Sequence[Outcome]) -> str:
@@ -220,15 +202,11 @@ def _list(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
     }
 
 
-def _cells(outcome: Outcome) -> tuple[str, str, str, str]:
-    metadata, allocation = outcome.claim.metadata, outcome.allocation
-    name = printable(f"{metadata.namespace}/{metadata.name}")
-    if allocation is None:
-        text = f"{outcome.reason}: {outcome.message}" if outcome.reason else outcome.message
-        return name, outcome.state.value, "-", printable(text)
-    if outcome.state is State.BROKEN:
-        return name, outcome.state.value, printable(_where(allocation)), printable(outcome.message)
-    return name, outcome.state.value, printable(_where(allocation)), printable(_devices(allocation))
+def _details(outcome: Outcome) -> str:
+    if outcome.allocation is not None and outcome.state is not State.BROKEN:
+        return _devices(outcome.allocation)
+    is_explained = outcome.allocation is None and outcome.reason
+    return f"{outcome.reason}: {outcome.message}" if is_explained else outcome.message
 
 
 def _where(allocation: AllocationResult) -> str:

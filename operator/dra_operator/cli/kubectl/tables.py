@@ -13,7 +13,6 @@ import click
 
 from dra_operator.api.text import printable
 
-GAP: Final = 3
 _MORE: Final = re.compile(r" \+\d+(?:  |$)")
 _NOTHING: Final = ("", "-", "0")
 _LEAST: Final = 12
@@ -95,12 +94,16 @@ Row = Sequence[str | Cell]
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How tables are printed: how wide they may be (None: as wide as they are), in colours, wide, with a first line."""
+    """How tables are printed: how wide they may be (None: as wide as they are), in colours, wide, with a first line.
+
+    `gap` is between columns.
+    """
 
     width: int | None = None
     colours: bool = False
     wide: bool = False
     headers: bool = True
+    gap: int = 3
 
 
 def listing(
@@ -133,15 +136,15 @@ def table(columns: Sequence[Column], rows: Iterable[Row], style: Style) -> Itera
     widths = [max(len(row[index].text) for row in cells) for index in range(len(chosen))]
     if style.width is not None:
         least = [max(_LEAST, *(row[index].least for row in cells)) for index in range(len(chosen))]
-        fitted = _fitted(chosen, widths, least, style.width)
+        fitted = _fitted(chosen, widths, least, style)
         dropped = [index for index, column in enumerate(chosen) if column.is_dropped]
-        while dropped and sum(fitted) + GAP * (len(fitted) - 1) > style.width:
+        while dropped and sum(fitted) + style.gap * (len(fitted) - 1) > style.width:
             index = dropped.pop(0)
             del chosen[index], widths[index], least[index]
             for row in cells:
                 del row[index]
             dropped = [each - 1 for each in dropped]
-            fitted = _fitted(chosen, widths, least, style.width)
+            fitted = _fitted(chosen, widths, least, style)
         widths = fitted
     last = len(chosen) - 1
     for row in cells:
@@ -153,7 +156,7 @@ def table(columns: Sequence[Column], rows: Iterable[Row], style: Style) -> Itera
             parts.append(
                 f"{blanks}{shown}" if column.is_number else shown if index == last else f"{shown}{blanks}"
             )
-        yield (" " * GAP).join(parts).rstrip()
+        yield (" " * style.gap).join(parts).rstrip()
 
 
 def _cell(value: str | Cell) -> Cell:
@@ -161,9 +164,9 @@ def _cell(value: str | Cell) -> Cell:
     return cell if cell.text.isprintable() else Cell(printable(cell.text), cell.colour)
 
 
-def _fitted(columns: Sequence[Column], widths: list[int], least: list[int], width: int) -> list[int]:
+def _fitted(columns: Sequence[Column], widths: list[int], least: list[int], style: Style) -> list[int]:
     """Return widths with which rows fit into a line, if cutting makes them; the last of the columns gives way first."""
-    excess = sum(widths) + GAP * (len(widths) - 1) - width
+    excess = sum(widths) + style.gap * (len(widths) - 1) - (style.width or 0)
     found = [*widths]
     for index in reversed(range(len(columns))):
         if excess > 0 and columns[index].is_cut:
