@@ -10,8 +10,9 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -83,6 +84,23 @@ def redact(bodies: Iterable[Body]) -> list[Body]:
     return [redactor.redacted(body) for body in known]
 
 
+_REST: Final = "*"
+"""In a shape: fields that it does not name are shown as they are; without it they are left out."""
+
+
+def _show(value: Any, shape: Any) -> Any:
+    """Return what is shown of a value: all where the shape is None, what it makes of it, or fields by their shapes."""
+    if isinstance(value, list):
+        return [_show(item, shape) for item in value]
+    if not value or shape is None:
+        return value
+    if callable(shape):
+        return shape(value)
+    return {
+        name: _show(part, shape.get(name)) for name, part in value.items() if name in shape or _REST in shape
+    }
+
+
 class _Redactor:
     def __init__(self) -> None:
         self._all: list[_Aliases] = []
@@ -95,9 +113,9 @@ class _Redactor:
             "ResourceQuota": self._called("quota"),
         }
         self._others, self._entries = self._called("owner"), self._called("entry")
-        self._containers = self._called("container")
         self._keys, self._values = self._called("key"), self._called("value")
         self._uids = self._aliases(lambda number: f"00000000-0000-4000-8000-{int(number):012}")
+        self._shapes = self._build_shapes()
 
     def _called(self, prefix: str) -> _Aliases:
         return self._aliases(lambda number: f"{prefix}-{number}")
@@ -105,6 +123,55 @@ class _Redactor:
     def _aliases(self, make: Callable[[str], str]) -> _Aliases:
         self._all.append(_Aliases(make))
         return self._all[-1]
+
+    def _build_shapes(self) -> dict[str, Any]:
+        """Return what is shown of each kind, but for its kind and version; of others all is."""
+        containers = self._called("container")
+        container = {
+            _REST: None,
+            "name": containers,
+            "resources": {_REST: None, "claims": {_REST: None, "name": self._entries}},
+        }
+        entry = {
+            "resourceClaimName": self._names["ResourceClaim"],
+            "resourceClaimTemplateName": self._names["ResourceClaimTemplate"],
+            "name": self._entries,
+        }
+        mapping = {_REST: None, "containerName": containers}
+        pod = {
+            "spec": {
+                _REST: None,
+                "resourceClaims": entry,
+                "schedulingGroup": {"podGroupName": self._names["PodGroup"]},
+                "initContainers": container,
+                "containers": container,
+            },
+            "status": {
+                _REST: None,
+                "resourceClaimStatuses": entry,
+                "extendedResourceClaimStatus": {**entry, "requestMappings": mapping},
+            },
+        }
+        made = {"labels": self._labels, "annotations": lambda each: self._table(each, {})}
+        named: dict[str, Body] = {
+            "ResourceClaim": {"spec": None, "status": {"allocation": None, "reservedFor": self._consumer}},
+            "ResourceClaimTemplate": {"spec": {"metadata": made, "spec": None}},
+            "Pod": pod,
+            "PodGroup": pod,
+            "ResourceQuota": {"spec": None, "status": None},
+        }
+        # Without what names claims, pods and reasons of people.
+        condition = dict.fromkeys(("type", "status", "reason", "lastTransitionTime", "observedGeneration"))
+        own = {
+            "metadata": {_REST: None, "name": self._others, "namespace": self._namespaces},
+            "status": {"conditions": condition},
+        }
+        return {
+            **{kind: {**each, "metadata": partial(self._metadata, kind)} for kind, each in named.items()},
+            **dict.fromkeys(OWN_NAMES, own),
+            "Namespace": {"metadata": {"name": self._namespaces, "labels": {ADMIN_ACCESS_LABEL: None}}},
+            "Lease": {"metadata": None, "spec": {_REST: None, "holderIdentity": lambda _: "operator"}},
+        }
 
     def number(self) -> None:
         """End the collection of names."""
@@ -114,53 +181,14 @@ class _Redactor:
     def redacted(self, body: Body) -> Body:
         """Return one object as it is shown."""
         kind = body["kind"]
-        if kind in self._names:
-            if kind not in ("Pod", "PodGroup", "ResourceQuota"):
-                body = without_unknown_fields(_without_parameters(body))
-            result = {
-                "apiVersion": body["apiVersion"],
-                "kind": kind,
-                "metadata": self._metadata(kind, body["metadata"]),
-            }
-            part = {
-                "ResourceClaim": self._claim,
-                "ResourceClaimTemplate": self._template,
-                "Pod": self._pod,
-                "PodGroup": self._pod,
-                "ResourceQuota": self._quota,
-            }
-            return {**result, **part[kind](body)}
-        if kind == "Namespace":
-            return self._namespace(body)
-        if kind in OWN_NAMES:
-            return self._own(body)
-        if kind == "Lease":
-            return {**body, "spec": {**body["spec"], "holderIdentity": "operator"}}
-        if kind != "DeviceClass":
+        if kind in ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate"):
+            body = _without_parameters(body)
+        if kind not in self._shapes:
             return body
-        shown: Body = _without_parameters(body)
+        if kind in ("ResourceClaim", "ResourceClaimTemplate"):
+            body = without_unknown_fields(body)
+        shown: Body = _show(body, {"apiVersion": None, "kind": None, **self._shapes[kind]})
         return shown
-
-    def _own(self, body: Body) -> Body:
-        """Return an object of the project's own kinds without what names claims, pods and reasons of people."""
-        metadata = {**body["metadata"], "name": self._others(body["metadata"]["name"])}
-        if "namespace" in metadata:
-            metadata["namespace"] = self._namespaces(metadata["namespace"])
-        conditions = [
-            {name: value for name, value in each.items() if name != "message"}
-            for each in (body.get("status") or {}).get("conditions") or ()
-        ]
-        shown = {"metadata": metadata, "status": {"conditions": conditions}}
-        return {"apiVersion": body["apiVersion"], "kind": body["kind"], **shown}
-
-    def _quota(self, body: Body) -> Body:
-        return {name: body[name] for name in ("spec", "status") if name in body}
-
-    def _namespace(self, body: Body) -> Body:
-        labels = body["metadata"].get("labels") or {}
-        kept = {name: value for name, value in labels.items() if name == ADMIN_ACCESS_LABEL}
-        metadata = {"name": self._namespaces(body["metadata"]["name"]), "labels": kept}
-        return {"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": metadata}
 
     def _metadata(self, kind: str, metadata: Body) -> Body:
         shown = {name: metadata[name] for name in _KEPT_METADATA if name in metadata}
@@ -177,7 +205,7 @@ class _Redactor:
             GANG_TOPOLOGY_ANNOTATION: str,
         }
         parts = {
-            "labels": self._table(metadata.get("labels"), {OPT_OUT_LABEL: self._opt_out}),
+            "labels": self._labels(metadata.get("labels")),
             "annotations": self._table(metadata.get("annotations"), kept_annotations),
             "ownerReferences": [self._owner(owner) for owner in metadata.get("ownerReferences") or ()],
             "finalizers": [name for name in metadata.get("finalizers") or () if name == FINALIZER],
@@ -190,6 +218,9 @@ class _Redactor:
             name if name in kept else self._keys(name): kept.get(name, self._values)(value)
             for name, value in (table or {}).items()
         }
+
+    def _labels(self, labels: Body | None) -> dict[str, str]:
+        return self._table(labels, {OPT_OUT_LABEL: self._opt_out})
 
     def _opt_out(self, value: str) -> str:
         """Return the value of the label that keeps the operator away; one that means nothing is the tenant's own."""
@@ -204,66 +235,10 @@ class _Redactor:
         names = self._names.get(owner["kind"], self._others)
         return {**owner, "name": names(owner["name"]), "uid": self._uids(owner["uid"])}
 
-    def _claim(self, body: Body) -> Body:
-        status = body.get("status") or {}
-        shown: dict[str, Any] = {}
-        if status.get("allocation"):
-            shown["allocation"] = status["allocation"]
-        if status.get("reservedFor"):
-            shown["reservedFor"] = [self._consumer(item) for item in status["reservedFor"]]
-        return {"spec": body.get("spec") or {}, "status": shown}
-
     def _consumer(self, consumer: Body) -> Body:
         kind = {"pods": "Pod", "podgroups": "PodGroup"}.get(consumer.get("resource", ""), "")
         names = self._names.get(kind, self._others)
         return {**consumer, "name": names(consumer["name"]), "uid": self._uids(consumer["uid"])}
-
-    def _template(self, body: Body) -> Body:
-        spec = body["spec"]
-        metadata = spec.get("metadata") or {}
-        shown = {
-            "labels": self._table(metadata.get("labels"), {OPT_OUT_LABEL: self._opt_out}),
-            "annotations": self._table(metadata.get("annotations"), {}),
-        }
-        return {"spec": {"metadata": shown, "spec": spec.get("spec") or {}}}
-
-    def _pod(self, body: Body) -> Body:
-        spec, status = {**(body.get("spec") or {})}, {**(body.get("status") or {})}
-        names = {
-            "resourceClaimName": self._names["ResourceClaim"],
-            "resourceClaimTemplateName": self._names["ResourceClaimTemplate"],
-            "name": self._entries,
-        }
-
-        def shown(entry: Body) -> Body:
-            return {key: names[key](value) for key, value in entry.items() if key in names}
-
-        if spec.get("resourceClaims"):
-            spec["resourceClaims"] = [shown(entry) for entry in spec["resourceClaims"]]
-        if group := (spec.get("schedulingGroup") or {}).get("podGroupName"):
-            spec["schedulingGroup"] = {"podGroupName": self._names["PodGroup"](group)}
-        for part in ("initContainers", "containers"):
-            if spec.get(part):
-                spec[part] = [self._container(item) for item in spec[part]]
-        if status.get("resourceClaimStatuses"):
-            status["resourceClaimStatuses"] = [shown(entry) for entry in status["resourceClaimStatuses"]]
-        if status.get("extendedResourceClaimStatus"):
-            mappings = status["extendedResourceClaimStatus"].get("requestMappings") or ()
-            status["extendedResourceClaimStatus"] = {
-                **shown(status["extendedResourceClaimStatus"]),
-                "requestMappings": [
-                    {**each, "containerName": self._containers(str(each.get("containerName")))}
-                    for each in mappings
-                ],
-            }
-        return {"spec": spec, "status": status}
-
-    def _container(self, item: Body) -> Body:
-        found, resources = {**item, "name": self._containers(item["name"])}, item.get("resources") or {}
-        if claims := resources.get("claims"):
-            named = [{**each, "name": self._entries(each["name"])} for each in claims]
-            found["resources"] = {**resources, "claims": named}
-        return found
 
 
 def _without_parameters(value: Any) -> Any:
