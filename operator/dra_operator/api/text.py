@@ -190,6 +190,11 @@ def near_object(name: str, names: Iterable[str]) -> str:
     return near if likeness >= NEAR else ""
 
 
+def meant(near: str) -> str:
+    """Return a clause that asks whether a name was meant, or nothing for none."""
+    return f'; did you mean "{near}"?' if near else ""
+
+
 def _likeness(one: str, other: str) -> float:
     mine, theirs = one.split("."), other.split(".")
     while len(mine) > 1 and len(theirs) > 1 and mine[-1] == theirs[-1]:

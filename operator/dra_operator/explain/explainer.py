@@ -29,7 +29,7 @@ from dra_operator.allocator.matching.selectors import (
 )
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason
-from dra_operator.api.text import listed, near_object, shortened
+from dra_operator.api.text import listed, meant, near_object, shortened
 from dra_operator.api.types import ResourceClaim
 from dra_operator.api.versions import Rules
 from dra_operator.explain.relax import (
@@ -118,7 +118,7 @@ class Attempt:
 
     def _find_invalid(self) -> Explanation | None:
         """Return the first selector that does not compile: nothing that devices do makes it any better."""
-        for item in [item for request in self.plan.requests for item in request.alternatives]:
+        for item in _alternatives(self.plan):
             for source, expressions in selectors_of(self.plan, item):
                 for number, expression in enumerate(expressions):
                     answers = self.counter.candidates.selectors.get(expression)
@@ -269,12 +269,7 @@ class Attempt:
             number = self._find_constraint(plan)
             lacks = ""
             if number is not None:
-                bound = [
-                    item
-                    for request in plan.requests
-                    for item in request.alternatives
-                    if number in item.constraints
-                ]
+                bound = [item for item in _alternatives(plan) if number in item.constraints]
                 lacks = self.hints.absent(plan, number, bound, self.budget)
             text = f"the requests fit together on node {node}, but not with {self._name(plan, number)}{lacks}"
             return Explanation(Reason.CONSTRAINT_UNSATISFIABLE, text)
@@ -453,8 +448,7 @@ class Explainer:
         message = " ".join(failed.message.split())
         if failed.reason is Reason.CLASS_NOT_FOUND and failed.subject is not None:
             # A class that exists may have been meant.
-            near = near_object(failed.subject[1], self.allocator.inventory.classes)
-            message = f'{message}; did you mean "{near}"?' if near else message
+            message += meant(near_object(failed.subject[1], self.allocator.inventory.classes))
         return Explanation(failed.reason, message, failed.request)
 
     def _explain(

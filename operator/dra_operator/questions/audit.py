@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import CLASS_PREFIX
@@ -51,10 +51,12 @@ from dra_operator.questions.claims import (
     BINDING_SECONDS,
     Use,
     allocated_claims,
+    device_path,
     find_unbound,
     is_pod,
     is_pod_group,
     is_reservation,
+    results_of,
 )
 from dra_operator.questions.device_table import ClassDevices, PublishedDevices, devices_by_node
 from dra_operator.questions.fault_texts import find_owners
@@ -272,9 +274,9 @@ def _find_broken(view: _View) -> Iterator[Finding]:
             yield _about(Sort.NODE_GONE, claim, text, fault_texts.DELETE_CLAIM)
             continue
         without_pool = [
-            f"device {'/'.join(path)}, of whose pool no slice is published"
-            for path in _paths(claim.status.allocation)
-            if path[:2] not in state.inventory.pools
+            f"device {device_path(each)}, of whose pool no slice is published"
+            for each in results_of(claim)
+            if (each.driver, each.pool) not in state.inventory.pools
         ]
         missing = [
             f"device {'/'.join(item.device)}, which is not in generation {item.generation} of its pool"
@@ -284,11 +286,6 @@ def _find_broken(view: _View) -> Iterator[Finding]:
         if (missing or without_pool) and not view.is_unread("ResourceSlice"):
             action = fault_texts.DELETE_CLAIM if missing else fault_texts.DRIVER_FIRST
             yield _about(Sort.NOT_PUBLISHED, claim, f"holds {listed([*missing, *without_pool])}", action)
-
-
-def _paths(allocation: AllocationResult | None) -> list[tuple[str, str, str]]:
-    results = allocation.devices.results if allocation is not None else ()
-    return [(each.driver, each.pool, each.device) for each in results]
 
 
 def _find_lost_consumers(view: _View) -> Iterator[Finding]:
@@ -312,7 +309,7 @@ def _find_lost_consumers(view: _View) -> Iterator[Finding]:
         text = f"is reserved for {_are(gone)}" if gone else _outlived(view, claim)
         if not text:
             continue
-        if held := [f"{pool}/{device}" for _, pool, device in _paths(claim.status.allocation)]:
+        if held := [f"{each.pool}/{each.device}" for each in results_of(claim)]:
             text += f", and holds {listed(held)}"
         action = (
             "see whether kube-controller-manager runs, which takes such entries away within seconds; if it runs, "
@@ -377,13 +374,6 @@ _TOLERATE_OTHERS: Final = (
 )
 
 
-class _ForeignAllocation(NamedTuple):
-    """By what one knows that it was not the operator who allocated a claim; `is_older`: before the device was owned."""
-
-    why: str
-    is_older: bool = False
-
-
 def _find_foreign_allocations(view: _View) -> Iterator[Finding]:
     """Yield the claims with devices that the operator owns and somebody else allocated.
 
@@ -396,18 +386,18 @@ def _find_foreign_allocations(view: _View) -> Iterator[Finding]:
         return
     rules = [rule for _, rule in sorted(view.state.inventory.rules.items()) if owns(rule)]
     for record, claim in view.claims():
-        allocation = claim.status.allocation
         owned = {
-            f"{result.driver}/{result.pool}/{result.device}": _owned_since(*found, rules)
-            for result in (allocation.devices.results if allocation is not None else ())
+            device_path(result): _owned_since(*found, rules)
+            for result in results_of(claim)
             if not result.admin_access
             if (found := view.published.find(result.driver, result.pool, result.device)) is not None
             if found[0].taints and any(map(is_owned_taint, found[0].taints[found[1]]))
         }
         if not owned or (other := _find_foreign(record, owned.values())) is None:
             continue
-        text = f"holds device {listed([*owned])}, which the operator owns: {other.why}"
-        yield _about(Sort.FOREIGN_ALLOCATION, claim, text, _WHEN_IT_ENDS if other.is_older else _POLICY)
+        why, is_older = other
+        text = f"holds device {listed([*owned])}, which the operator owns: {why}"
+        yield _about(Sort.FOREIGN_ALLOCATION, claim, text, _WHEN_IT_ENDS if is_older else _POLICY)
 
 
 def _owned_since(slice_: Slice, index: int, rules: Sequence[DeviceTaintRule]) -> float | None:
@@ -423,8 +413,11 @@ def _owned_since(slice_: Slice, index: int, rules: Sequence[DeviceTaintRule]) ->
     return min(known) if known and len(known) == len(times) else None
 
 
-def _find_foreign(record: ObjectRecord, owned_since: Iterable[float | None]) -> _ForeignAllocation | None:
-    """Return by what one knows that it was not the operator who allocated a claim; None if it may have been."""
+def _find_foreign(record: ObjectRecord, owned_since: Iterable[float | None]) -> tuple[str, bool] | None:
+    """Return by what one knows that it was not the operator who allocated a claim; None if it may have been.
+
+    And whether that was before the device was owned.
+    """
     claim: ResourceClaim = record.obj
     assert claim.status.allocation is not None
     writes = [write for write in find_status_writes(record.body) if write.is_of_allocation]
@@ -437,16 +430,12 @@ def _find_foreign(record: ObjectRecord, owned_since: Iterable[float | None]) -> 
     if managers:
         if FIELD_MANAGER in managers:
             return None
-        return _ForeignAllocation(f"{managers[0]} allocated it{f' {_BEFORE}' if is_older else ''}", is_older)
+        return f"{managers[0]} allocated it{f' {_BEFORE}' if is_older else ''}", is_older
     if claim.metadata.labels.get(OPT_OUT_LABEL) == "false":
-        return _ForeignAllocation(
-            f'it has the label {OPT_OUT_LABEL}: "false", so the operator did not allocate it'
-        )
+        return f'it has the label {OPT_OUT_LABEL}: "false", so the operator did not allocate it', False
     if allocated is None:
-        return _ForeignAllocation(
-            "its allocation has no allocationTimestamp, which the operator always writes"
-        )
-    return _ForeignAllocation(f"it was allocated {_BEFORE}", is_older) if is_older else None
+        return "its allocation has no allocationTimestamp, which the operator always writes", False
+    return (f"it was allocated {_BEFORE}", True) if is_older else None
 
 
 def _find_tolerant(view: _View) -> Iterator[Finding]:

@@ -3,24 +3,20 @@
 As an API server sends objects they are taken here; what passed none is loaded by `load`, which checks it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from dra_operator.api.convert import apply_defaults, to_v1
-from dra_operator.api.core import Metadata, Node, NodeSelector, Pod
+from dra_operator.api.core import Metadata, Node, NodeSelector
 from dra_operator.api.kinds import KINDS, LEASE, OWN_KINDS, POLICIES
 from dra_operator.api.names import LEASE_NAME
-from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.read import ObjectError, read_object
-from dra_operator.api.text import listed, near_object
+from dra_operator.api.text import listed, meant, near_object
 from dra_operator.api.types import (
-    Device,
     ResourceClaim,
-    ResourceClaimConsumerReference,
     ResourceClaimStatus,
     ResourceSlice,
-    ResourceSliceSpec,
 )
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, ObjectSet, Place
 from dra_operator.pods.workloads import find_known
@@ -190,9 +186,11 @@ def remove_objects(
     gone_nodes = {_find(objects, "Node", name)[2] for name in nodes}
     gone_drivers = set(drivers)
     slices: list[ResourceSlice] = [record.obj for record in objects.of_kind("ResourceSlice")]
-    if unknown := gone_drivers - {item.spec.driver for item in slices}:
+    known = {item.spec.driver for item in slices}
+    if unknown := gone_drivers - known:
         name = min(unknown)
-        raise UnknownObjectError(f'no ResourceSlice is of driver "{name}"{_meant(name, _drivers(slices))}')
+        hint = meant(near_object(name, known))
+        raise UnknownObjectError(f'no ResourceSlice is of driver "{name}"{hint}')
     gone |= {("Node", "", name) for name in gone_nodes}
     gone |= {
         ("ResourceSlice", "", item.metadata.name)
@@ -206,50 +204,46 @@ def remove_objects(
     }
     records = {key: record for key, record in objects.records.items() if key not in gone | gone_pods}
     if gone_pods:
-        ended = _Users([objects.records[key].obj for key in gone_pods])
+        ended = {key[1:]: objects.records[key].obj.metadata.uid for key in gone_pods}
         for record in objects.of_kind("ResourceClaim"):
             key = "ResourceClaim", record.obj.metadata.namespace, record.obj.metadata.name
             if key not in records:
                 continue
-            if ended.own(record.obj):
+            if _is_of_any(record.obj, ended):
                 del records[key]
             else:
-                records[key] = ended.leave(record)
+                records[key] = _without_users(record, ended)
     # Where the last node or pod is gone, there is none; where none was given, nothing is known of the others.
     listed = {kind for kind, names in (("Node", gone_nodes), ("Pod", gone_pods)) if names}
     return replace(objects, records=records, listed=objects.listed | listed)
 
 
-class _Users:
-    """Pods that end."""
+def _is_of_any(claim: ResourceClaim, pods: Mapping[_Name, str]) -> bool:
+    """Return whether a claim was made for one of some pods, which have these uids."""
+    return any(
+        owner.controller
+        and owner.kind == "Pod"
+        and pods.get((claim.metadata.namespace, owner.name)) == owner.uid
+        for owner in claim.metadata.owner_references
+    )
 
-    def __init__(self, pods: Iterable[Pod]) -> None:
-        self._uids = {(pod.metadata.namespace, pod.metadata.name): pod.metadata.uid for pod in pods}
 
-    def own(self, claim: ResourceClaim) -> bool:
-        """Return whether a claim was made for one of them."""
-        return any(
-            owner.controller
-            and owner.kind == "Pod"
-            and self._uids.get((claim.metadata.namespace, owner.name)) == owner.uid
-            for owner in claim.metadata.owner_references
-        )
-
-    def leave(self, record: ObjectRecord) -> ObjectRecord:
-        """Return a claim that they do not use any more; if nobody else does, it is deallocated."""
-        claim: ResourceClaim = record.obj
-        users = claim.status.reserved_for
-        left = tuple([user for user in users if not self._is_gone(claim.metadata.namespace, user)])
-        if left == users:
-            return record
-        if not left:
-            body = {name: value for name, value in record.body.items() if name != "status"}
-            return replace(record, body=body, obj=replace(claim, status=ResourceClaimStatus()))
-        return replace(record, obj=replace(claim, status=replace(claim.status, reserved_for=left)))
-
-    def _is_gone(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
-        is_pod = (user.api_group, user.resource) == ("", "pods")
-        return is_pod and (namespace, user.name) in self._uids
+def _without_users(record: ObjectRecord, pods: Mapping[_Name, str]) -> ObjectRecord:
+    """Return a claim that some pods do not use any more; if nobody else does, it is deallocated."""
+    claim: ResourceClaim = record.obj
+    users, namespace = claim.status.reserved_for, claim.metadata.namespace
+    gone = [
+        each
+        for each in users
+        if (each.api_group, each.resource) == ("", "pods") and (namespace, each.name) in pods
+    ]
+    left = tuple([each for each in users if each not in gone])
+    if left == users:
+        return record
+    if not left:
+        body = {name: value for name, value in record.body.items() if name != "status"}
+        return replace(record, body=body, obj=replace(claim, status=ResourceClaimStatus()))
+    return replace(record, obj=replace(claim, status=replace(claim.status, reserved_for=left)))
 
 
 def split_name(text: str) -> _Name:
@@ -263,16 +257,7 @@ def _find(objects: LoadResult, kind: str, text: str) -> Key:
     if key in objects.records:
         return key
     names = [each[2] for each in objects.records if each[:2] == key[:2]]
-    raise UnknownObjectError(f'there is no {kind} "{text}"{_meant(key[2], names)}')
-
-
-def _drivers(slices: Iterable[ResourceSlice]) -> list[str]:
-    return sorted({item.spec.driver for item in slices})
-
-
-def _meant(name: str, names: Iterable[str]) -> str:
-    near = near_object(name, names)
-    return f'; did you mean "{near}"?' if near else ""
+    raise UnknownObjectError(f'there is no {kind} "{text}"{meant(near_object(key[2], names))}')
 
 
 # --- Nodes: those that are given, or else those that slices name, which are assumed to be ready.
@@ -282,7 +267,6 @@ def _meant(name: str, names: Iterable[str]) -> str:
 
 _HOSTNAME = "kubernetes.io/hostname"
 _MADE_UP = "node-1"
-_ALLOCATABLE_RESOURCES = "DRANodeAllocatableResources"
 _NO_SLICES = "no ResourceSlice is given: add what `kubectl get deviceclasses,resourceslices -o yaml` prints"
 
 
@@ -313,44 +297,12 @@ def choose_nodes(gathered: LoadResult, wanted: Sequence[str]) -> tuple[dict[str,
             notes.append(_assumed(names, named, wanted))
     elif missing := [name for name in named if name not in nodes]:
         notes.append(f"slices name nodes that are not given: {listed(missing)}")
-    notes += _undeclared(gathered, nodes)
     if unknown := [name for name in wanted if name not in nodes]:
         there_is = listed(sorted(nodes)) or "none"
         raise UnknownNodeError(f"there is no node {listed(unknown)}; there is {there_is}")
     if wanted:
         notes.append(f"only {listed(sorted(set(wanted)))} may be chosen; other nodes count as unusable")
     return dict(sorted(nodes.items())), are_assumed, notes
-
-
-def _undeclared(gathered: LoadResult, nodes: Mapping[str, Node]) -> Iterator[str]:
-    """Yield a line for each new slice that the API server would refuse for what its nodes do not declare."""
-    for record in gathered.of_kind("ResourceSlice"):
-        item: ResourceSlice = record.obj
-        lacking = {
-            name
-            for device in ([] if item.metadata.uid else item.spec.devices)
-            if device.node_allocatable_resources
-            for name in _nodes_of(device if item.spec.per_device_node_selection else item.spec, nodes)
-            if name not in nodes or _ALLOCATABLE_RESOURCES not in nodes[name].status.declared_features
-        }
-        if lacking:
-            yield (
-                f'ResourceSlice "{item.metadata.name}": the API server takes it only once these nodes declare '
-                f"{_ALLOCATABLE_RESOURCES} in status.declaredFeatures: {listed(sorted(lacking))}"
-            )
-
-
-def _nodes_of(fields: ResourceSliceSpec | Device, nodes: Mapping[str, Node]) -> list[str]:
-    """Return the nodes that a slice or a device is for."""
-    if fields.node_name:
-        return [fields.node_name]
-    selector = fields.node_selector
-    if selector is None:
-        return [*nodes] if fields.all_nodes else []
-    try:
-        return [name for name, node in nodes.items() if matches(selector, name, node.metadata.labels)]
-    except NodeSelectorError:
-        return []
 
 
 def _named_nodes(gathered: LoadResult) -> list[str]:

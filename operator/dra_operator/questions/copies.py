@@ -15,7 +15,7 @@ from dra_operator.api.core import Metadata, Pod
 from dra_operator.api.kinds import KINDS, OWN_KINDS
 from dra_operator.api.names import GATE, POD_CLAIM_NAME, SYSTEM_PRIORITIES
 from dra_operator.api.read import ObjectError
-from dra_operator.api.text import listed, near_object
+from dra_operator.api.text import listed, meant, near_object
 from dra_operator.api.types import (
     DeviceClaim,
     DeviceClass,
@@ -192,7 +192,7 @@ def find_pods(state: ClusterState, subject: Subject) -> tuple[ClusterState, Pods
         return state, Pods(template.subject, ((template, 1),))
     chosen, others = _choose_subjects(_read_bodies(subject))
     read = [_read_subject(state, manifest) for manifest in chosen]
-    beside = gather([*others, *(group for each in read for group in each.groups)])
+    beside = gather([*others, *(group for _, _, groups in read for group in groups)])
     if beside.errors:
         raise QuestionError(beside.errors[0])
     given: Mapping[Any, ObjectRecord] = beside.records
@@ -202,11 +202,11 @@ def find_pods(state: ClusterState, subject: Subject) -> tuple[ClusterState, Pods
             raise QuestionError(state.objects.errors[-1])
     templates = [
         (replace(_template_of(state, record, given), origin=origin), count)
-        for each in read
-        for record, count, origin in each.records
+        for records, _, _ in read
+        for record, count, origin in records
     ]
-    are_of_workload = len(read) > 1 or bool(read[0].title)
-    titles = [each.title or _full_title(each.records[0][0]) for each in read]
+    are_of_workload = len(read) > 1 or bool(read[0][1])
+    titles = [title or _full_title(records[0][0]) for records, title, _ in read]
     return state, Pods(listed(titles), tuple(templates), are_of_workload)
 
 
@@ -251,9 +251,7 @@ def _find_named(state: ClusterState, kind: str, namespace: str, name: str) -> Ob
     if kind in state.unread:
         raise QuestionError(f"{title}: {kind} cannot be read ({state.unread[kind]})")
     names = [key[2] for key in state.objects.records if key[:2] == (kind, namespace)]
-    near = near_object(name, names)
-    meant = f'; did you mean "{near}"?' if near else ""
-    raise UnknownObjectError(f"there is no {title}{meant}")
+    raise UnknownObjectError(f"there is no {title}{meant(near_object(name, names))}")
 
 
 def _read_bodies(source: Source) -> list[Manifest]:
@@ -316,24 +314,19 @@ def _as_new(manifest: Manifest) -> Manifest:
     return replace(manifest, body={**new, "metadata": kept, "spec": spec})
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
-    """One object that is asked about: of what copies are made, and how many; a title if it is not just that.
+_Copied: TypeAlias = tuple[ObjectRecord, int, tuple[Workload, PodTemplate] | None]
+"""Of what copies are made, how many, and of which workload."""
 
-    `groups` are the PodGroups that a Job makes.
+
+def _read_subject(state: ClusterState, manifest: Manifest) -> tuple[list[_Copied], str, list[Manifest]]:
+    """Return what copies are made of: pods for a workload, with its title, and the PodGroup that a Job makes.
+
+    Raises QuestionError.
     """
-
-    records: tuple[tuple[ObjectRecord, int, tuple[Workload, PodTemplate] | None], ...]
-    title: str = ""
-    groups: tuple[Manifest, ...] = ()
-
-
-def _read_subject(state: ClusterState, manifest: Manifest) -> _Subject:
-    """Return what copies are made of: pods for a workload. Raises QuestionError."""
     manifest = _as_new(manifest)
     workload = find_workload(manifest)
     if workload is None:
-        return _Subject(((_read_copied(manifest), 1, None),))
+        return [(_read_copied(manifest), 1, None)], "", []
     try:
         group = workload.group()
         if workload.known.is_for_each_node:
@@ -353,10 +346,10 @@ def _read_subject(state: ClusterState, manifest: Manifest) -> _Subject:
         raise QuestionError(
             f"{manifest.place}: {_title(manifest)}: no node that can be used is one for its pods"
         )
-    records = tuple([(_read_copied(pod), count, origin) for pod, count, origin in pods])
+    records = [(_read_copied(pod), count, origin) for pod, count, origin in pods]
     metadata = records[0][0].obj.metadata
     title = f'{workload.known.kind} "{metadata.namespace}/{workload.name}"'
-    return _Subject(records, title, () if group is None else (group,))
+    return records, title, [] if group is None else [group]
 
 
 def _read_copied(manifest: Manifest) -> ObjectRecord:
@@ -386,10 +379,7 @@ def _template_of(state: ClusterState, record: ObjectRecord, beside: Mapping[Any,
         case "ResourceClaimTemplate":
             named = Metadata(name=metadata.name, namespace=metadata.namespace)
             claim = replace(record, obj=ResourceClaim(named, obj.spec.spec))
-            if is_managed(state.objects, metadata.namespace):
-                assumed = (_gated(metadata.namespace),)
-                return Template(title, Decider.OPERATOR, {metadata.name: claim}, {}, assumed=assumed)
-            return Template(title, Decider.KUBE_SCHEDULER, {metadata.name: claim}, {})
+            assumed = (_gated(metadata.namespace),) if is_managed(state.objects, metadata.namespace) else ()
         case _:
             exactly = ExactDeviceRequest(
                 device_class_name=metadata.name, allocation_mode="ExactCount", count=1
@@ -397,9 +387,9 @@ def _template_of(state: ClusterState, record: ObjectRecord, beside: Mapping[Any,
             spec = ResourceClaimSpec(DeviceClaim((DeviceRequest(_REQUEST, exactly),)))
             named = Metadata(name=metadata.name, namespace=DEFAULT_NAMESPACE)
             claim = ObjectRecord(_NO_PLACE, {}, ResourceClaim(named, spec))
-            if _is_all_owned(state, metadata.name):
-                return Template(title, Decider.OPERATOR, {metadata.name: claim}, {}, assumed=(_ALL_OWNED,))
-            return Template(title, Decider.KUBE_SCHEDULER, {metadata.name: claim}, {})
+            assumed = (_ALL_OWNED,) if _is_all_owned(state, metadata.name) else ()
+    decider = Decider.OPERATOR if assumed else Decider.KUBE_SCHEDULER
+    return Template(title, decider, {metadata.name: claim}, {}, assumed=assumed)
 
 
 def _full_title(record: ObjectRecord) -> str:

@@ -10,6 +10,7 @@ import io
 import sys
 import zlib
 from collections.abc import Mapping
+from math import inf
 from typing import IO, Any, Final
 
 UNREADABLE: Final = (OSError, EOFError, zlib.error)
@@ -26,10 +27,6 @@ _KEPT: Final[dict[str, Any]] = {}
 """Of stdin what was read: a pipe can be read once, and a command looks for namespaces in it before it asks."""
 
 
-class _EndlessError(Exception):
-    """A value stands in itself."""
-
-
 def find_problem(value: Any, text: str) -> str | None:
     """Return what is wrong with a document, in YAML or JSON, or None if it can be walked through; `text` has it."""
     # Without an alias nothing repeats itself, and counting takes as long as much of the rest.
@@ -40,10 +37,10 @@ def find_problem(value: Any, text: str) -> str | None:
 def _find_alias_problem(value: Any) -> str | None:
     try:
         count = _count(value, {})
-    except _EndlessError:
-        return "an alias is part of the value that it refers to, so the document has no end"
     except RecursionError:
         return TOO_DEEP
+    if count == inf:
+        return "an alias is part of the value that it refers to, so the document has no end"
     if count > _MOST_VALUES:
         return f"its aliases stand for {count:,} values; {_MOST_VALUES:,} are allowed"
     return None
@@ -57,16 +54,14 @@ def _is_too_deep(value: Any) -> bool:
     return bool(level)
 
 
-def _count(value: Any, known: dict[int, int]) -> int:
+def _count(value: Any, known: dict[int, float]) -> float:
     """Return how many values a value stands for, itself included; `known` has those of lists and maps met before."""
     if not isinstance(value, list | Mapping):
         return 1
     found = known.get(id(value))
-    if found == 0:
-        raise _EndlessError
     if found is None:
         # Met again while it is being counted, it stands in itself.
-        known[id(value)] = 0
+        known[id(value)] = inf
         items = value.values() if isinstance(value, Mapping) else value
         found = known[id(value)] = 1 + sum(_count(item, known) for item in items)
     return found

@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from dra_operator.allocator.decision import Allocated, Decider, Explanation, claim_key
+from dra_operator.allocator.decision import Allocated, Decider, claim_key
 from dra_operator.allocator.extended import classes_by_resource
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Metadata, Pod
 from dra_operator.api.names import DEFAULT_SCHEDULER, ENDED_PHASES, GATE, PENDING_ANNOTATION
-from dra_operator.api.text import listed, near_object, printable, shortened
+from dra_operator.api.text import listed, meant, near_object, printable, shortened
 from dra_operator.api.types import ResourceClaim
 from dra_operator.explain import TITLES, DeviceCounts, Refusals
 from dra_operator.explain.sentence import holders_text
@@ -224,13 +224,6 @@ def explain_placed(state: ClusterState, placer: Placer, number: int, effort: Eff
     return replace(question.explain_refused(placer, number), assumed=template.assumed)
 
 
-def _find_claims(state: ClusterState, pod: Pod) -> Iterator[tuple[str, ResourceClaim]]:
-    """Yield the claims of a pod that are there, by entry."""
-    for entry in resolve_entries(pod, state.find_claim, state.has_template):
-        if entry.claim is not None:
-            yield entry.name, entry.claim
-
-
 def _is_used(state: ClusterState, claim: ResourceClaim) -> bool:
     """Return whether a claim is in use, or may be: a reservation for a pod that ended or is gone is none."""
     return state.consumers.find_use(claim) not in (Use.UNRESERVED, Use.ENDED, Use.GONE)
@@ -378,9 +371,8 @@ class _Question:
             if "/" in name and name not in names and name not in classes
         )
         if absent and obstacles and not state.are_nodes_assumed:
-            near = near_object(absent[0], {each for each in (*names, *classes) if "/" in each})
-            meant = f'; did you mean "{near}"?' if near else ""
-            text = f"no node has the resource {listed(absent)}, and no DeviceClass serves it{meant}"
+            hint = meant(near_object(absent[0], {each for each in (*names, *classes) if "/" in each}))
+            text = f"no node has the resource {listed(absent)}, and no DeviceClass serves it{hint}"
             return self._answer("waits", text, reason=Reason.NODE_UNSUITABLE.value)
         text = "it has no claims, so no device keeps it from a node"
         if state.nodes and len(obstacles) == len(state.nodes):
@@ -539,10 +531,8 @@ class _Question:
             placed = placer.place(1)
         self.is_aborted = placer.is_aborted
         if placed is not None:
-            devices = [item for entry, each in placed.allocations.items() for item in devices_of(entry, each)]
-            return self._answer(
-                "fits", f"it fits on node {placed.node}", node=placed.node, devices=tuple(devices)
-            )
+            text = f"it fits on node {placed.node}"
+            return self._answer("fits", text, node=placed.node, devices=placed.devices)
         return self.explain_refused(placer, 1)
 
     def explain_refused(self, placer: Placer, number: int) -> ExplainAnswer:
@@ -603,24 +593,24 @@ class _Question:
         # Nobody can edit the requests that kube-scheduler makes of extended resources.
         effort = None if extended is not None else self.effort
         changes = None if effort is None else explainer.find_changes(pod, requirements, effort)
+        claims = [
+            ClaimReason(entry, self.names.get(entry, ""), each.reason.value, each.message)
+            for entry, each in found.claims.items()
+        ]
         return self._answer(
             "waits",
             found.message,
             reason=found.reason.value,
-            claims=tuple(self._claims(found.claims)),
+            claims=tuple(claims),
             requests=requests,
             changes=self._changes(changes, pod.metadata.namespace),
             searched=_searched(changes),
         )
 
-    def _claims(self, claims: Mapping[str, Explanation]) -> Iterator[ClaimReason]:
-        for entry, each in claims.items():
-            yield ClaimReason(entry, self.names.get(entry, ""), each.reason.value, each.message)
-
     def _devices_of(self, pod: Pod) -> Iterator[DeviceAnswer]:
-        for entry, claim in _find_claims(self.state, pod):
-            if claim.status.allocation is not None:
-                yield from devices_of(entry, claim.status.allocation)
+        for entry in resolve_entries(pod, self.state.find_claim, self.state.has_template):
+            if entry.claim is not None and entry.claim.status.allocation is not None:
+                yield from devices_of(entry.name, entry.claim.status.allocation)
 
     def _answer(self, state: str, message: str, *, reason: str = "", **fields: Any) -> ExplainAnswer:
         """Return an answer with other fields by their names, and what it lacks."""

@@ -19,7 +19,6 @@ from dra_operator.questions.answers import (
     DeviceAnswer,
     QuestionError,
     conclude,
-    devices_of,
 )
 from dra_operator.questions.copies import Pods, Subject, Template, find_pods
 from dra_operator.questions.gang_members import all_of, find_gangs, gang_of_all, is_of_gang
@@ -191,7 +190,7 @@ def place_pods(
         len(placed),
         not failing,
         tuple([NodeCopies(node, count) for node, count in sorted(counts.items())]),
-        tuple([_answer(each) for each in placed]),
+        tuple([CopyAnswer(each.node, each.devices) for each in placed]),
         reason,
         message,
         partial=(*missing, *((ABORTED,) if is_aborted else () if failing else unchecked)),
@@ -199,10 +198,3 @@ def place_pods(
         unit="pod" if pods.are_of_workload else "copy",
         failing=failing,
     )
-
-
-def _answer(placed: PlacedCopy) -> CopyAnswer:
-    devices = [
-        device for entry, allocation in placed.allocations.items() for device in devices_of(entry, allocation)
-    ]
-    return CopyAnswer(placed.node, tuple(devices))

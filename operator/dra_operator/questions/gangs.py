@@ -17,7 +17,6 @@ from dra_operator.ledger import ClaimKey
 from dra_operator.pods.claim_sets import ClaimSet, SetDecider
 from dra_operator.pods.explanation import explain_no_node
 from dra_operator.pods.gang_assignment import Assignment, Gang, GangAssigner, Member, NoDecision
-from dra_operator.pods.node_fit import Obstacle
 from dra_operator.pods.pod_decision import PodDecision
 from dra_operator.pods.smallest_change import Effort
 from dra_operator.questions.answers import (
@@ -209,7 +208,7 @@ class _GangQuestion:
         found = self.assigner.assign(gang)
         fitting = size
         if not isinstance(found, Assignment):
-            self._keep_undecided(found)
+            self._undecided += [found] if isinstance(found, NoDecision) else []
             fitting, found = self._find_most()
         self.found = found
         pods = () if found is None else self._pods_of(found, fitting)
@@ -250,10 +249,6 @@ class _GangQuestion:
         kinds = find_decision_kinds(self.state.inventory, claims, bodies)
         return tuple(DECISION.find_missing(self.state.unread, kinds))
 
-    def _keep_undecided(self, found: object) -> None:
-        if isinstance(found, NoDecision):
-            self._undecided.append(found)
-
     def _find_most(
         self, domain: str | None = None, value: AttributeValue | None = None
     ) -> tuple[int, Assignment | None]:
@@ -262,7 +257,7 @@ class _GangQuestion:
         low = sum(1 for each in self.gang.members if each.node) if domain is None and value is None else 0
         ran = self.assigner.assign(self.gang.first(low)) if low else None
         most, best, undecided = self.assigner.find_most(self.gang, low, domain, value)
-        self._keep_undecided(undecided)
+        self._undecided += [undecided] if undecided is not None else []
         return most, best or (ran if isinstance(ran, Assignment) else None)
 
     def _common(self, domain: str, value: AttributeValue | None) -> str:
@@ -308,7 +303,8 @@ class _GangQuestion:
         explainer, pod = (decider := self._decider(results)).explainer_of(_set_of(member))
         requirements = decider.requirements(_set_of(member))
         why = explainer.explain(pod, requirements)
-        if why is None and not self._suitable(obstacles := self.state.pods.find_obstacles(requirements)):
+        obstacles = self.state.pods.find_obstacles(requirements) if why is None else {}
+        if why is None and self.state.inventory.nodes.keys() <= obstacles.keys():
             # Without claims nothing else keeps it.
             why = explain_no_node(obstacles)
         if why is not None and not why.node:
@@ -321,10 +317,6 @@ class _GangQuestion:
         """Return what all members are to have in common, if anything."""
         names = (self.gang.topology, self.gang.match and self.gang.match.attribute)
         return " and ".join(name for name in names if name)
-
-    def _suitable(self, obstacles: Mapping[str, Obstacle]) -> bool:
-        """Return whether a node is left beside those with obstacles."""
-        return any(name not in obstacles for name in self.state.inventory.nodes)
 
     def _try_values(self) -> Iterator[ValueAnswer]:
         """Yield how many would fit with each of the values with most free devices."""

@@ -8,7 +8,8 @@ Source: docs/library.md.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from itertools import islice
+from typing import Final, TypeAlias
 
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
@@ -194,7 +195,7 @@ def _find_largest(state: ClusterState, template: Template, by: str) -> LargestDe
     """Return the device with the most left of a capacity, of those for the first request."""
     best: tuple[int, Slice, int] | None = None
     name, published = by, set[str]()
-    for _, found in _devices_for_first(state, template):
+    for found in _devices_for_first(state, template):
         slice_ = found.slice_.slice_
         published.update(slice_.capacity)
         name = name or next(iter(slice_.capacity), "")
@@ -217,26 +218,22 @@ def _find_largest(state: ClusterState, template: Template, by: str) -> LargestDe
     return LargestDevice(slice_.driver, slice_.pool, slice_.names[index], name, format_amount(left, written))
 
 
-def _devices_for_first(state: ClusterState, template: Template) -> Iterator[tuple[Alternative, SliceDevices]]:
+def _devices_for_first(state: ClusterState, template: Template) -> Iterator[SliceDevices]:
     """Yield the devices for the first alternative of the first request."""
-    claim = next(iter(template.build_claims(1).values()), None)
-    if claim is None:
-        return
-    explainer = state.explainers[template.decider]
-    first: Alternative | None = None
-    for item, found in explainer.find_devices(claim, decider=template.decider):
-        first = first or item
-        if item is not first:
-            return
-        yield item, found
+    explainer, first = state.explainers[template.decider], None
+    for claim in islice(template.build_claims(1).values(), 1):
+        for item, found in explainer.find_devices(claim, decider=template.decider):
+            first = first or item
+            if item is not first:
+                return
+            yield found
 
 
 # --- what is stranded
 
 
-class _Obstacle(NamedTuple):
-    reason: str
-    message: str
+_Obstacle: TypeAlias = tuple[str, str]
+"""A reason, and what is said of it."""
 
 
 @dataclass(slots=True)
@@ -284,7 +281,7 @@ class _StrandedGroups:
                         self._overlap(found, refusal.devices & free)
                     elif refusal.reason not in _IN_USE:
                         text = printable(refusal.detail) or refusal.reason.value
-                        self._add(found, refusal.devices & free, _Obstacle(refusal.reason.value, text))
+                        self._add(found, refusal.devices & free, (refusal.reason.value, text))
                 self._add_left(item, found, found.left & free, unsuitable, lefts[id(item)])
 
     def _add_left(
@@ -300,13 +297,13 @@ class _StrandedGroups:
         for index in bits.each(devices):
             node = slice_.effective_nodes(index).node_name
             if node is not None and node in unsuitable:
-                obstacle = _Obstacle(Reason.NODE_UNSUITABLE.value, unsuitable[node])
+                obstacle = Reason.NODE_UNSUITABLE.value, unsuitable[node]
             elif node is not None and item.count is not None and left[node] + left[None] < item.count:
                 text = f"{left[node] + left[None]} left on a node, {item.count} requested"
-                obstacle = _Obstacle(Reason.NOT_ENOUGH_DEVICES.value, text)
+                obstacle = Reason.NOT_ENOUGH_DEVICES.value, text
             else:
                 text = _OTHERWISE.get(self.reason, "left, but not enough for a copy")
-                obstacle = _Obstacle(self.reason.value, text)
+                obstacle = self.reason.value, text
             self._add(found, 1 << index, obstacle)
 
     def _overlap(self, found: SliceDevices, devices: int) -> None:

@@ -301,16 +301,11 @@ def read_source(source: Source) -> Iterable[Found]:
         if isinstance(item, Manifest):
             yield item
         elif isinstance(item, Mapping):
-            yield from find_given(number, item)
+            yield from find_objects(Place("", number, 0), item)
         elif isinstance(item, str | Path):
             yield from read([str(item)])
         else:
             raise QuestionError(f"object {number}: {shown(item)} is neither a mapping nor the path of a file")
-
-
-def find_given(number: int, value: Mapping[str, Any]) -> Iterator[Found]:
-    """Yield an object that is given as a mapping, the one of a number, or the items of the list that it is."""
-    yield from find_objects(Place("", number, 0), value)
 
 
 def find_objects(place: Place, value: Any) -> Iterator[Found]:

@@ -4,7 +4,7 @@ As kube-scheduler places the pods of a workload, and the operator allocates clai
 that a copy asks for fits, as far as quotas admit it.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,7 @@ from dra_operator.allocator.decision import Failed, Unsatisfied
 from dra_operator.allocator.plan import MAX_DEVICES
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.quantity import read_quantity
-from dra_operator.api.text import near_object
+from dra_operator.api.text import meant, near_object
 from dra_operator.api.types import (
     AllocationResult,
     DeviceSubRequest,
@@ -24,6 +24,7 @@ from dra_operator.pods.claim_sets import ClaimSet, SetDecider
 from dra_operator.pods.explanation import EXTENDED, PodExplanation
 from dra_operator.pods.pod_decision import PodDecision
 from dra_operator.pods.workloads import part
+from dra_operator.questions.answers import DeviceAnswer, devices_of
 from dra_operator.questions.contents import PRIORITY_CLASS
 from dra_operator.questions.copies import Template
 
@@ -35,23 +36,15 @@ _CLAIMS: Final = "count/resourceclaims.resource.k8s.io"
 _OF_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
 
 
-@dataclass(slots=True)
-class _Limit:
-    """What one quota has of one resource: how much there may be, and how much there is."""
-
-    quota: str
-    namespace: str
-    resource: str
-    hard: int
-    used: int
-
-
 class Quotas:
     """What quotas still admit; claims that are counted take from it."""
 
     def __init__(self, state: "ClusterState") -> None:
         """Read the quotas of a state."""
-        self._limits: list[_Limit] = []
+        self._limits: list[tuple[str, str, str, int]] = []
+        """Namespace, quota, resource, and how much there may be of it."""
+        self._used: list[int] = []
+        """How much there is, by limit."""
         for (kind, namespace, name), body in state.objects.bodies.items():
             if kind != KIND or _has_scopes(body):
                 continue
@@ -65,26 +58,26 @@ class Quotas:
             for resource, amount in hard.items():
                 if resource == _CLAIMS or resource.endswith(_OF_CLASS):
                     taken = _number(used.get(resource, 0)) + charged[resource]
-                    self._limits.append(_Limit(name, namespace, resource, _number(amount), taken))
+                    self._limits.append((namespace, name, resource, _number(amount)))
+                    self._used.append(taken)
 
     def find_refusal(self, claims: Iterable[ResourceClaim]) -> str:
         """Return why some more claims are not admitted together, or an empty text."""
-        for namespace, charged in _by_namespace(claims).items():
-            for limit in self._limits:
-                asked = charged[limit.resource]
-                if limit.namespace == namespace and asked and limit.used + asked > limit.hard:
-                    return (
-                        f'ResourceQuota "{namespace}/{limit.quota}" admits no such claim: {limit.resource}: '
-                        f"{limit.used} of {limit.hard} used, {asked} more asked for"
-                    )
+        charged = _by_namespace(claims)
+        for (namespace, quota, resource, hard), used in zip(self._limits, self._used, strict=True):
+            asked = charged[namespace][resource]
+            if asked and used + asked > hard:
+                return (
+                    f'ResourceQuota "{namespace}/{quota}" admits no such claim: {resource}: '
+                    f"{used} of {hard} used, {asked} more asked for"
+                )
         return ""
 
     def count(self, claims: Iterable[ResourceClaim]) -> None:
         """Let some claims count as created."""
-        for namespace, charged in _by_namespace(claims).items():
-            for limit in self._limits:
-                if limit.namespace == namespace:
-                    limit.used += charged[limit.resource]
+        charged = _by_namespace(claims)
+        for number, (namespace, _, resource, _) in enumerate(self._limits):
+            self._used[number] += charged[namespace][resource]
 
 
 def charge(claim: ResourceClaim) -> Counter[str]:
@@ -104,10 +97,10 @@ def _devices(request: ExactDeviceRequest | DeviceSubRequest) -> int:
     return MAX_DEVICES if request.allocation_mode == "All" else request.count or 1
 
 
-def _by_namespace(claims: Iterable[ResourceClaim]) -> dict[str, Counter[str]]:
-    found: dict[str, Counter[str]] = {}
+def _by_namespace(claims: Iterable[ResourceClaim]) -> Mapping[str, Counter[str]]:
+    found = defaultdict[str, Counter[str]](Counter)
     for claim in claims:
-        found.setdefault(claim.metadata.namespace, Counter()).update(charge(claim))
+        found[claim.metadata.namespace].update(charge(claim))
     return found
 
 
@@ -131,6 +124,11 @@ class PlacedCopy:
 
     node: str
     allocations: dict[str, AllocationResult]
+
+    @property
+    def devices(self) -> tuple[DeviceAnswer, ...]:
+        """What all claims would get."""
+        return tuple([item for entry, each in self.allocations.items() for item in devices_of(entry, each)])
 
 
 @dataclass(slots=True)
@@ -188,9 +186,8 @@ class Placer:
         known = {key[2] for key in objects.bodies if key[0] == PRIORITY_CLASS}
         if not name or name in known or PRIORITY_CLASS not in objects.listed:
             return ""
-        near = near_object(name, known)
-        meant = f'; did you mean "{near}"?' if near else ""
-        return f'there is no PriorityClass "{name}", so the API server refuses the pod{meant}'
+        hint = meant(near_object(name, known))
+        return f'there is no PriorityClass "{name}", so the API server refuses the pod{hint}'
 
     def find_obstacles(self) -> dict[str, str]:
         """Return the nodes that do not suit the pod as things are, each with the reason."""

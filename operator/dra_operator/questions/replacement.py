@@ -4,9 +4,9 @@ They are decided in the order in which kube-scheduler would decide their pods, a
 Nothing else that waits is decided.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from dra_operator.allocator.decision import Explanation, claim_key
@@ -59,26 +59,29 @@ def decide_anew(
     for pod_place in (("Pod", *key) for key in pods):
         records[pod_place] = unbound(records[pod_place])
     objects = replace(state.objects, records=records, daemon_sets=[])
-    replacement = _Replacement(claims, claims | begun_anew, moved)
+
+    def decide_in(contents: LoadResult) -> dict[ClaimKey, Outcome]:
+        return _decide(state.with_contents(contents), claims, claims | begun_anew, moved)
+
     if not drained or ("Node", "", drained) not in objects.records:
-        return replacement.decide(state.with_contents(objects))
-    return _decide_elsewhere(replacement, state, objects, drained)
+        return decide_in(objects)
+    return _decide_elsewhere(decide_in, objects, drained)
 
 
 def _decide_elsewhere(
-    replacement: "_Replacement", state: ClusterState, objects: LoadResult, drained: str
+    decide_in: Callable[[LoadResult], dict[ClaimKey, Outcome]], objects: LoadResult, drained: str
 ) -> Mapping[ClaimKey, Outcome]:
     """Return what claims come to on the other nodes than a drained one; of those that wait, whether they come back."""
     # Its pods of DaemonSets go on there, so only the node goes: nobody else can go to it.
     records = {key: each for key, each in objects.records.items() if key != ("Node", "", drained)}
     listed = objects.listed | {"Node"}
-    outcomes = replacement.decide(state.with_contents(replace(objects, records=records, listed=listed)))
+    outcomes = decide_in(replace(objects, records=records, listed=listed))
     waiting = {key for key, each in outcomes.items() if each.state is State.PENDING}
     if waiting:
         # Neither that it is cordoned nor that it is gone is a reason for anybody: that is the change.
-        rest = replacement.decide(state.with_contents(remove_objects(objects, nodes=(drained,))))
+        rest = decide_in(remove_objects(objects, nodes=(drained,)))
         outcomes |= {key: rest[key] for key in waiting & rest.keys() if rest[key].state is State.PENDING}
-        cordoned = replacement.decide(state.with_contents(objects))
+        cordoned = decide_in(objects)
         for key in waiting:
             each = outcomes[key]
             if cordoned[key].node == drained:
@@ -89,35 +92,34 @@ def _decide_elsewhere(
     return outcomes
 
 
-@dataclass(frozen=True, slots=True)
-class _Replacement:
-    """What is decided anew: the `claims` that are asked about, `all_claims`, and the pods that use each anew."""
+def _decide(
+    state: ClusterState,
+    asked: AbstractSet[ClaimKey],
+    claims: AbstractSet[ClaimKey],
+    pods: Mapping[ClaimKey, AbstractSet[PodKey]],
+) -> dict[ClaimKey, Outcome]:
+    """Return what those of some claims come to that are asked about, where they begin anew; `pods` are of each of them.
 
-    claims: AbstractSet[ClaimKey]
-    all_claims: AbstractSet[ClaimKey]
-    pods: Mapping[ClaimKey, AbstractSet[PodKey]]
-
-    def decide(self, state: ClusterState) -> dict[ClaimKey, Outcome]:
-        """Return what the claims come to in a state in which those that begin anew are not allocated."""
-        sets = [
-            item
-            for item in make_sets(state.objects, state.objects.of_kind("ResourceClaim"))
-            if any(claim_key(record.obj) in self.all_claims for record in item.claims)
-        ]
-        found = decide(sets, state.new_decider(), state.broken)
-        outcomes = {claim_key(outcome.claim): outcome for outcome in found.outcomes}
-        return {
-            key: self._check_use(found.stuck, key, outcomes[key]) for key in self.claims & outcomes.keys()
-        }
-
-    def _check_use(self, stuck: Mapping[PodKey, str], key: ClaimKey, outcome: Outcome) -> Outcome:
-        """Return what a claim comes to; one that kept its devices waits if a pod can use it nowhere."""
-        if outcome.state is State.ALLOCATED or outcome.allocation is None:
-            return outcome
-        for pod in sorted(self.pods[key] & stuck.keys()):
-            text = f"it keeps its devices, which pod {pod[1]} can use on no other node: {stuck[pod]}"
-            return pending(outcome.record, Explanation(Reason.NOT_SCHEDULED, text))
-        return outcome
+    One that kept its devices waits if such a pod can use it nowhere.
+    """
+    sets = [
+        item
+        for item in make_sets(state.objects, state.objects.of_kind("ResourceClaim"))
+        if any(claim_key(record.obj) in claims for record in item.claims)
+    ]
+    found = decide(sets, state.new_decider(), state.broken)
+    outcomes: dict[ClaimKey, Outcome] = {}
+    for outcome in found.outcomes:
+        key = claim_key(outcome.claim)
+        is_kept = outcome.state is not State.ALLOCATED and outcome.allocation is not None
+        stuck = min(pods[key] & found.stuck.keys(), default=None) if is_kept and key in asked else None
+        if stuck is not None:
+            text = (
+                f"it keeps its devices, which pod {stuck[1]} can use on no other node: {found.stuck[stuck]}"
+            )
+            outcome = pending(outcome.record, Explanation(Reason.NOT_SCHEDULED, text))  # noqa: PLW2901
+        outcomes[key] = outcome
+    return {key: outcomes[key] for key in asked & outcomes.keys()}
 
 
 def _claims_of_alone(

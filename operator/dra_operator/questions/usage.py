@@ -18,7 +18,7 @@ from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
 from dra_operator.api.names import RESERVATION_KIND
 from dra_operator.api.quantity import family, format_amount
-from dra_operator.api.text import age_of, listed, near_object, shown
+from dra_operator.api.text import age_of, listed, meant, near_object, shown
 from dra_operator.api.types import ResourceClaim
 from dra_operator.inventory import Verdict
 from dra_operator.ledger import ClaimKey, Ledger
@@ -467,9 +467,7 @@ def _check(kind: str, name: str, known: Collection[str]) -> None:
 
 def unknown_object(kind: str, name: str, known: Iterable[str]) -> UnknownObjectError:
     """Return that something of this name is not there, and the name that was probably meant."""
-    near = near_object(name, known)
-    hint = f'; did you mean "{near}"?' if near else ""
-    return UnknownObjectError(f'there is no {kind} "{name}"{hint}')
+    return UnknownObjectError(f'there is no {kind} "{name}"{meant(near_object(name, known))}')
 
 
 _PLACES: Final = (
@@ -524,7 +522,7 @@ def find_nodes_without_devices(state: ClusterState) -> MissingDevices:
         driver, node = record.obj.spec.driver, record.obj.spec.node_name or ""
         if node in state.nodes and node not in publishing[driver]:
             empty[driver].add(node)
-    daemons, claims = _find_daemons(state), _find_holders(state)
+    daemons, claims = _find_daemons(state), _find_held(state)
     items = [
         NodeWithoutDevices(node, driver, why, is_certain, table.find_node_condition(node))
         for driver in {*publishing, *empty, *claims}
@@ -593,18 +591,12 @@ def _find_daemons(state: ClusterState) -> dict[str, set[str]]:
     return found
 
 
-def _find_holders(state: ClusterState) -> dict[str, dict[str, list[str]]]:
+def _find_held(state: ClusterState) -> dict[str, dict[str, list[str]]]:
     """Return the claims that hold devices on each node, by driver."""
     found: defaultdict[str, dict[str, list[str]]] = defaultdict(dict)
-    for claim, node, driver in _held(state):
-        found[driver].setdefault(node, []).append(claim)
-    return found
-
-
-def _held(state: ClusterState) -> Iterator[tuple[str, str, str]]:
     for claim in allocated_claims(state.objects):
-        if node := node_of_claim(claim):
-            name = f"{claim.metadata.namespace}/{claim.metadata.name}"
-            # A pool of the network is on no node, and one that is named like the node was there.
-            drivers = {each.driver for each in results_of(claim) if each.pool == node}
-            yield from ((name, node, driver) for driver in sorted(drivers))
+        node = node_of_claim(claim)
+        # A pool of the network is on no node, and one that is named like the node was there.
+        for driver in {each.driver for each in results_of(claim) if each.pool == node != ""}:
+            found[driver].setdefault(node, []).append("/".join(claim_key(claim)))
+    return found

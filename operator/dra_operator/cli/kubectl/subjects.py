@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dra_operator.api.text import age, shown
+from dra_operator.api.text import age, meant, shown
 from dra_operator.cli.kubectl.options import complete_subjects, option
 
 if TYPE_CHECKING:
@@ -150,9 +150,7 @@ def check_class(cluster: "ClusterState", name: str) -> None:
     if name in cluster.inventory.classes or "DeviceClass" in cluster.unread:
         return
     near = find_meant(name, cluster.inventory.classes)
-    raise click.ClickException(
-        f'there is no DeviceClass "{name}"{f"""; did you mean "{near}"?""" if near else ""}'
-    )
+    raise click.ClickException(f'there is no DeviceClass "{name}"{meant(near)}')
 
 
 def hint_at(question: "Question", kinds: Sequence[str], own: str, name: str) -> str:
