@@ -9,12 +9,13 @@ from itertools import pairwise
 import pytest
 from click.testing import CliRunner
 from pyarrow import parquet
+from sqlalchemy import update
 
 from dra_operator.cli.kubectl.commands import app
 from dra_operator.history.holdings import read_holdings
 from dra_operator.history.reader import Moment, Reader, Span, build_state, time_text
 from dra_operator.history.report import OTHERS, Grouping, ReportQuery, make_report, read_prices
-from dra_operator.history.schema import MICRO, open_store
+from dra_operator.history.schema import META, MICRO, open_store, transaction
 from dra_operator.history.writer import Change, Writer
 from dra_operator.questions.answers import QuestionError
 from dra_operator.questions.claims import Use
@@ -280,3 +281,17 @@ async def test_export_of_a_part_of_a_day_is_the_whole_day(tmp_path):
     span = Reader(open_store(url)).span
 
     assert exported(tmp_path, url) == exported(tmp_path, url, since=time_text(sum(span) // 2))
+
+
+async def test_export_leaves_a_day_that_the_record_has_lost_a_part_of(tmp_path):
+    """Once the record keeps less of a day than was exported of it, the day stays as it was written."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    await play(url, 3)
+    engine = open_store(url)
+    before, (begin, covered) = exported(tmp_path, url), Reader(engine).span
+    with transaction(engine) as connection:
+        connection.execute(
+            update(META).where(META.c.key == "begin").values(value=str((begin + covered) // 2))
+        )
+
+    assert exported(tmp_path, url) == before

@@ -39,10 +39,19 @@ def export(reader: Reader, span: Span, folder: Path, namespace: str = "") -> int
             ("waits", _schema(_WAIT, _SECONDS[:1]), _waits(reader, day)),
         ):
             path = folder / table / f"day={name}" / "part-0.parquet"
+            if path.exists() and _begins_before(path, day.since):
+                # The record has lost its beginning since (`--keep`).
+                continue
             path.parent.mkdir(parents=True, exist_ok=True)
             kept = [*_sum_up(rows, namespace)] if namespace else [*rows]
             parquet.write_table(pa.Table.from_pylist(kept, columns), path)
     return len(days)
+
+
+def _begins_before(path: Path, at: int) -> bool:
+    """Return whether an export that was written before has rows from before a time."""
+    found = parquet.read_table(path, columns=["since"])["since"].to_pylist()
+    return any(each < datetime.fromtimestamp(at / MICRO, UTC) for each in found)
 
 
 def _schema(texts: Iterable[str], seconds: Iterable[str]) -> pa.Schema:
