@@ -8,10 +8,9 @@ from unittest.mock import patch
 import pytest
 
 from dra_operator.allocator.decision import Allocated, Decision
-from dra_operator.allocator.search.chain import SearchChain, SearchMode
+from dra_operator.allocator.search.chain import SearchChain
 from dra_operator.allocator.search.exhaustive import ExhaustiveSearch
 from dra_operator.api.read import read_object
-from dra_operator.api.types import ResourceClaim
 from dra_operator.inventory import Slice
 from dra_operator.inventory.slices import Columns, read_slice
 from scene import Scene, ask, scene, scene_with, ticking
@@ -33,21 +32,6 @@ def outcome() -> Callable[[Decision], Any]:
         ]
 
     return build
-
-
-@pytest.fixture
-def take_as_plainly(scene: Any, outcome: Callable[[Decision], Any]) -> Callable[[ResourceClaim], None]:
-    """Give a claim what the fast searches find, if the exhaustive one finds that as well: `take_as_plainly(claim)`."""
-
-    def take(claim: ResourceClaim) -> None:
-        scene.search(SearchMode.COUNTING)
-        found = scene.decide(claim)
-        scene.search(SearchMode.PLAIN)
-        assert outcome(scene.decide(claim)) == outcome(found)
-        if isinstance(found, Allocated):
-            scene.ledger.assume(claim.metadata.namespace, claim.metadata.name, found.results[0])
-
-    return take
 
 
 @pytest.fixture
@@ -93,10 +77,3 @@ def searches() -> Callable[[], AbstractContextManager[list[str]]]:
             yield asked
 
     return record
-
-
-@pytest.fixture
-def searched(searches: Callable[[], AbstractContextManager[list[str]]]) -> Iterator[list[str]]:
-    """Record the nodes that are searched."""
-    with searches() as asked:
-        yield asked

@@ -42,11 +42,6 @@ class Case:
     claims: Mapping[str, Body]
     obstacles: Mapping[str, str] = field(default_factory=dict)
 
-    def without_holders(self, keys: Iterable[Key]) -> "Case":
-        """Return the case in which claims have ended."""
-        gone = {*keys}
-        return replace(self, holders={key: body for key, body in self.holders.items() if key not in gone})
-
     def without_condition(self, name: str) -> "Case":
         """Return the case in which a condition keeps the pod from no node."""
         return replace(self, obstacles={node: each for node, each in self.obstacles.items() if each != name})

@@ -1,7 +1,5 @@
 """Of several operators one decides, and one that stands by says whether it could."""
 
-import contextlib
-
 import aiohttp
 import pytest
 from structlog.testing import capture_logs
@@ -269,50 +267,3 @@ async def test_each_state_is_told_when_it_begins(monkeypatch, found, said):
         await operator.win(None)
 
     assert [line["event"] for line in logs] == [*said, "leading"]
-
-
-def denied(verb, resource):
-    """The authorizer's refusal."""
-    text = f'{resource} is forbidden: User "x" cannot {verb} resource "{resource}"'
-    return ApiError(403, "Forbidden", text, verb=verb, resource=resource)
-
-
-class Session:
-    """An API server that serves Nodes and Pods; `troubles` says what a request raises, by verb and plural."""
-
-    def __init__(self):
-        self.asked = []
-        self.troubles = {}
-
-    def _ask(self, verb, plural):
-        self.asked.append((verb, plural))
-        if error := self.troubles.get((verb, plural)):
-            raise error
-
-    async def request(self, _method, path, *, params=None, timeout=60):  # noqa: ASYNC109 - as the session has it
-        """Answer discovery, and lists of one object."""
-        if params is None:
-            self._ask("discover", path)
-            return {"resources": [{"name": "nodes"}, {"name": "pods"}]}
-        assert (params, timeout) == ({"limit": "1"}, 20)
-        self._ask("list", path.rpartition("/")[2])
-        return {"metadata": {"resourceVersion": "7"}, "items": []}
-
-    @contextlib.asynccontextmanager
-    async def stream(self, path, *, params, idle_timeout):
-        """Answer a watch that goes on where the list was."""
-        assert (params["resourceVersion"], idle_timeout) == ("7", 20)
-        self._ask("watch", path.rpartition("/")[2])
-        yield
-
-
-@pytest.fixture
-def session():
-    """An API server that permits everything."""
-    return Session()
-
-
-@pytest.fixture
-def now():
-    """A clock that a test sets."""
-    return [7000.0]

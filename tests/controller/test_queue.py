@@ -120,20 +120,6 @@ def test_what_was_decided_does_not_wait_for_a_claim_of_another_namespace_that_ta
 
 
 @pytest.fixture
-def explained(bench, clock):
-    """The names of the claims that are explained, where a pass has time for one of them."""
-    explain, names = bench.allocator.explain, []
-
-    def slowly(claims, decision, **more):
-        clock.now += cycle.EXPLAINING
-        names.append(claims[0].metadata.name)
-        return explain(claims, decision, **more)
-
-    bench.allocator.explain = slowly
-    return names
-
-
-@pytest.fixture
 def slow(bench, clock):
     """Claims of which an explanation takes 2.5 s, by name; and what is explained, in order: `name` or `name...`."""
     names, steps, explain, left = set(), [], bench.allocator.explain, {}

@@ -14,7 +14,6 @@ from factories import device_class, pod, resource_slice
 from .histories import node
 
 ROOT = Path(__file__).parents[2]
-GIB = 1024**3
 
 
 def run(*arguments):

@@ -249,7 +249,6 @@ def leaves(schema, path=()):
         yield path, schema
 
 
-README = (CHART / "README.md").read_text()
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 
 

@@ -21,11 +21,6 @@ def assert_each_device_once(scene):
     assert [device for device, holders in taken.items() if holders > 1] == []
 
 
-def allocated(scene):
-    """Return how many claims of the namespace are allocated."""
-    return sum(bool(allocation(claim)) for claim in scene.all_claims())
-
-
 def wait_settled(scene, seconds=60):
     """Wait until every device is allocated and every other claim says that it is pending."""
     scene.client.wait_for(

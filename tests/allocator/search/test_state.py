@@ -5,11 +5,6 @@ from typing import Any
 import pytest
 
 
-def shared(name: str, memory: str, **more: Any) -> dict[str, Any]:
-    """Return a shareable device with memory."""
-    return {"name": name, "capacity": {"memory": {"value": memory}}, "allowMultipleAllocations": True, **more}
-
-
 def partition(name: str, memory: str, *groups: str, counter_set: str = "set", **more: Any) -> dict[str, Any]:
     """Return a device that takes memory from a counter set."""
     use = {

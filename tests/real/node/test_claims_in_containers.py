@@ -24,11 +24,6 @@ def names(claim):
     return {device.partition("/")[2] for device in devices(claim)}
 
 
-def variables(report):
-    """Return the variables of devices that a container has."""
-    return {name: value for name, value in report.environment.items() if name.startswith("GPU_")}
-
-
 def test_claim_goes_on_after_its_pod(cluster, nodes):
     """When a pod has ended, the next one gets the devices; the claim can be deleted when that has gone, too."""
     driver = cluster.start_driver(nodes[0], GPUS[:1])
