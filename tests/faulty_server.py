@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from dra_operator.testing.errors import DroppedError, Interceptor, RequestInfo, StatusError
-from dra_operator.testing.server import ApiServer, ServerOptions
+from dra_operator.testing.server import ApiServer
 
 
 class Effect(Enum):
@@ -204,6 +204,6 @@ class Faults(Interceptor):
 class FaultyServer(ApiServer):
     """An API server in memory, and the switches for what it does to its clients."""
 
-    def __init__(self, port: int = 0, options: ServerOptions | None = None) -> None:
+    def __init__(self, port: int = 0, **options: Any) -> None:
         self.faults = Faults(self.expire_history, self.wake_watches)
-        super().__init__(port, options or ServerOptions(), self.faults)
+        super().__init__(port, self.faults, **options)

@@ -22,7 +22,6 @@ from dra_operator.cluster.delivery import UNCHANGED_SECONDS
 from dra_operator.cluster.reflector import Reflector
 from dra_operator.cluster.session import ApiSession
 from dra_operator.cluster.writes import Stored, Unclear, allocate
-from dra_operator.testing.server import ServerOptions
 from faulty_server import FaultyServer
 
 from .script import CLAIMS
@@ -46,7 +45,7 @@ def claim(name, **status):
 @pytest.fixture
 async def server():
     """An API server in memory, with frequent bookmarks."""
-    async with FaultyServer(options=ServerOptions(bookmark_seconds=0.05)) as running:
+    async with FaultyServer(bookmark_seconds=0.05) as running:
         yield running
 
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from cluster import CLASS, FINALIZER, Operator, allocation, claim, node, resource_slice
 from dra_operator.cluster.reflector import Reflector
-from dra_operator.testing.server import ServerOptions
+from dra_operator.testing.discovery import RESOURCES
 from faulty_server import FaultyServer
 
 
@@ -189,8 +189,8 @@ async def test_an_api_server_that_is_away_at_the_start_is_waited_for():
 
 async def test_a_kind_that_is_not_served_is_skipped():
     """A cluster without DeviceTaintRules is served all the same."""
-    resources = tuple(found for found in ServerOptions().resources if found.kind != "DeviceTaintRule")
-    async with FaultyServer(options=ServerOptions(resources=resources)) as server:
+    resources = tuple(found for found in RESOURCES if found.kind != "DeviceTaintRule")
+    async with FaultyServer(resources=resources) as server:
         server.load([node(), CLASS, resource_slice("gpu-0"), claim()])
         operator = await Operator(server.url).start()
         try:
@@ -212,8 +212,8 @@ async def test_a_kind_that_is_not_served_is_skipped():
 
 async def test_a_cluster_without_claims_is_told_apart_from_one_that_is_away():
     """Where resource.k8s.io is switched off, readiness says so."""
-    resources = tuple(found for found in ServerOptions().resources if found.group != "resource.k8s.io")
-    async with FaultyServer(options=ServerOptions(resources=resources)) as server:
+    resources = tuple(found for found in RESOURCES if found.group != "resource.k8s.io")
+    async with FaultyServer(resources=resources) as server:
         operator = await Operator(server.url).start()
         try:
             for _ in range(100):

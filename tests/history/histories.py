@@ -22,6 +22,7 @@ from dra_operator.cluster.session import ApiSession
 from dra_operator.history.recorder import Clocks, Recorder
 from dra_operator.history.schema import MICRO, open_store
 from dra_operator.history.writer import Writer
+from dra_operator.testing.discovery import RESOURCES
 from dra_operator.testing.server import ApiServer
 from factories import (
     GPU,
@@ -225,7 +226,7 @@ class World:
 
 def last_revision(server, kind):
     """Return the resourceVersion of the last change of a kind that watches may still ask for; 0 if there is none."""
-    (resource,) = [each for each in server.options.resources if each.kind == kind]
+    (resource,) = [each for each in RESOURCES if each.kind == kind]
     history = server.store.table(resource).history
     return next((change.revision for change in history.read(history.end - 1, 1) or ()), 0)
 

@@ -10,7 +10,6 @@ from typing import Any, Self
 import aiohttp
 import pytest
 
-from dra_operator.testing.server import ServerOptions
 from faulty_server import FaultyServer
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -103,15 +102,15 @@ class WatchClient:
 
 
 @pytest.fixture
-def options() -> ServerOptions:
+def options() -> dict[str, Any]:
     """Return the options of the server; a test module may replace them."""
-    return ServerOptions()
+    return {}
 
 
 @pytest.fixture
-async def server(options: ServerOptions) -> AsyncIterator[FaultyServer]:
+async def server(options: dict[str, Any]) -> AsyncIterator[FaultyServer]:
     """Return a started server."""
-    async with FaultyServer(options=options) as server:
+    async with FaultyServer(**options) as server:
         yield server
 
 

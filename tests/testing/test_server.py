@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from dra_operator.testing.discovery import serving_only
-from dra_operator.testing.server import ApiServer, ServerOptions
+from dra_operator.testing.server import ApiServer
 
 from .conftest import Api
 from .steps import claim
@@ -28,7 +28,7 @@ async def test_objects_survive_a_restart(api: Api) -> None:
 async def test_a_server_of_one_version(version: str) -> None:
     """Only that version of resource.k8s.io is discovered and served, and it can be written and read."""
     async with (
-        ApiServer(options=ServerOptions(resources=serving_only(version))) as server,
+        ApiServer(resources=serving_only(version)) as server,
         aiohttp.ClientSession(server.url) as session,
     ):
         api = Api(server, session)
@@ -49,7 +49,7 @@ async def test_the_admin_access_rule_can_be_off() -> None:
     body = claim("a")
     body["spec"]["devices"]["requests"][0]["exactly"]["adminAccess"] = True
     async with (
-        ApiServer(options=ServerOptions(checks_admin_access=False)) as server,
+        ApiServer(checks_admin_access=False) as server,
         aiohttp.ClientSession(server.url) as session,
     ):
         await Api(server, session).create(body)

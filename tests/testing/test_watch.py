@@ -5,16 +5,14 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dra_operator.testing.server import ServerOptions
-
 from .conftest import CLAIMS, Api
 from .steps import claim
 
 
 @pytest.fixture
-def options() -> ServerOptions:
+def options() -> dict[str, Any]:
     """Return options with a short history and frequent bookmarks."""
-    return ServerOptions(history=4, bookmark_seconds=0.05)
+    return {"history": 4, "bookmark_seconds": 0.05}
 
 
 def shown(events: list[Any]) -> list[tuple[str, str]]:

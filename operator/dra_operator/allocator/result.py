@@ -15,8 +15,8 @@ from dra_operator.api.core import NodeSelector, NodeSelectorRequirement, NodeSel
 from dra_operator.api.quantity import Quantity
 from dra_operator.api.types import (
     AllocationResult,
-    DeviceAllocationConfiguration,
     DeviceAllocationResult,
+    DeviceConfiguration,
     DeviceRequestAllocationResult,
 )
 from dra_operator.inventory.nodes import NodeRecord
@@ -81,9 +81,7 @@ def build_result(
     )
 
 
-def _configuration(
-    plan: ClaimPlan, served: Sequence[RequestPicks]
-) -> tuple[DeviceAllocationConfiguration, ...]:
+def _configuration(plan: ClaimPlan, served: Sequence[RequestPicks]) -> tuple[DeviceConfiguration, ...]:
     """Return class configuration first, once a class, then that of the claim which concerns a chosen request."""
     configured = plan.claim.spec.devices.config
     by_class: dict[str, list[Alternative]] = {}
@@ -93,17 +91,17 @@ def _configuration(
     if not configured and not by_class:
         return ()
     chosen = [alternative for alternative, _ in served]
-    found: list[DeviceAllocationConfiguration] = []
+    found: list[DeviceConfiguration] = []
     for users in by_class.values():
         names = tuple(user.name for user in users)
         for config in users[0].device_class.spec.config:
             requests = _unless_all(names, plan, chosen)
-            found.append(DeviceAllocationConfiguration("FromClass", requests, config.opaque))
+            found.append(DeviceConfiguration("FromClass", requests, config.opaque))
     known = {request.name for request in plan.requests} | {alternative.name for alternative in chosen}
     for config in configured:
         if not config.requests or known.intersection(config.requests):
             requests = _unless_all(config.requests, plan, chosen)
-            found.append(DeviceAllocationConfiguration("FromClaim", requests, config.opaque))
+            found.append(DeviceConfiguration("FromClaim", requests, config.opaque))
     return tuple(found)
 
 

@@ -45,8 +45,12 @@ class OpaqueConfiguration(Wire):
 
 @dataclass(frozen=True, slots=True)
 class DeviceConfiguration(Wire):
-    """Configuration in a class (`requests` stays empty) or in a claim (for the named requests, or all)."""
+    """Configuration in a class (`requests` stays empty), or in a claim or its allocation (for these requests, or all).
 
+    `source` is of an allocation alone: FromClass or FromClaim.
+    """
+
+    source: str = ""
     requests: Items[str] = ()
     opaque: OpaqueConfiguration | None = None
 
@@ -192,21 +196,12 @@ class DeviceRequestAllocationResult(Wire):
     skip_node_operations: Items[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceAllocationConfiguration(Wire):
-    """Configuration that goes with an allocation: `source` is FromClass or FromClaim."""
-
-    source: str = ""
-    requests: Items[str] = ()
-    opaque: OpaqueConfiguration | None = None
-
-
 @fast_dataclass
 class DeviceAllocationResult(Wire):
     """The devices of an allocation and their configuration."""
 
     results: Items[DeviceRequestAllocationResult] = ()
-    config: Items[DeviceAllocationConfiguration] = ()
+    config: Items[DeviceConfiguration] = ()
 
 
 @fast_dataclass

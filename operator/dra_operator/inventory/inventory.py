@@ -4,7 +4,7 @@ Objects come in typed, in any order, and what is kept is what decisions need. Wh
 the change sets that are filled here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -63,6 +63,11 @@ class Inventory:
         self._inspector = Inspector(
             self.pools, self.classes, self.rules, self.rule_selectors, self.subscribe()
         )
+
+    def slices(self) -> Iterator[Slice]:
+        """Yield all slices, pool by pool."""
+        for pool in self.pools.values():
+            yield from pool.slices.values()
 
     def problems(self) -> tuple[Problem, ...]:
         """Return what is wrong with classes, slices and rules, sorted."""

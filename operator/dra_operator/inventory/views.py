@@ -22,13 +22,8 @@ from dra_operator.inventory.nodes import NodeFields, NodeRecord
 from dra_operator.inventory.pool import CounterLayout, Judgement, Pool, Verdict
 from dra_operator.inventory.slices import PoolKey, Slice
 
-
-@dataclass(frozen=True, slots=True)
-class VisibleDevices:
-    """The devices of a slice with per-device selection that a node can use, and those with a broken selector."""
-
-    visible: int
-    errors: tuple[tuple[int, str], ...]
+_Visible: TypeAlias = tuple[int, tuple[tuple[int, str], ...]]
+"""The devices of a slice with per-device selection that a node can use, and those with a broken selector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +31,7 @@ class VisibleSlices:
     """What a node sees of a pool: slices in upstream's order, and what of their devices where those say it."""
 
     slices: tuple[Slice, ...]
-    devices: tuple[tuple[int, VisibleDevices], ...]
+    devices: tuple[tuple[int, _Visible], ...]
 
 
 class BrokenSelector(NamedTuple):
@@ -63,7 +58,7 @@ def find_visible_slices(
     If a selector that had to be asked cannot be parsed, that is the answer.
     """
     slices: list[Slice] = []
-    devices: list[tuple[int, VisibleDevices]] = []
+    devices: list[tuple[int, _Visible]] = []
     # Upstream lists the slices of the node first, then those without a node name.
     local = pool.local.get(node.name)
     own = [local[name] for name in sorted(local)] if local else ()
@@ -89,7 +84,7 @@ def is_known(slice_: Slice, features: Features) -> bool:
     return features.compatibility_groups or not slice_.has_groups
 
 
-def _visible_devices(slice_: Slice, node: NodeRecord) -> VisibleDevices | None:
+def _visible_devices(slice_: Slice, node: NodeRecord) -> _Visible | None:
     visible = 0
     errors: list[tuple[int, str]] = []
     for index in slice_.selector_index.near(node):
@@ -101,7 +96,7 @@ def _visible_devices(slice_: Slice, node: NodeRecord) -> VisibleDevices | None:
                 # Upstream asks in order until one device matches; a broken selector before it ends the attempt.
                 raise
             errors.append((index, str(error)))
-    return VisibleDevices(visible, tuple(errors)) if visible else None
+    return (visible, tuple(errors)) if visible else None
 
 
 _serials = count()
@@ -344,9 +339,9 @@ class Views:
         errors: dict[int, str] = {}
         for slice_ in judgement.slices:
             offsets.append(size)
-            devices = own.get(slice_.serial)
-            visible |= (slice_.every if devices is None else devices.visible) << size
-            for index, text in () if devices is None else devices.errors:
+            visible_of_slice, broken = own.get(slice_.serial, (slice_.every, ()))
+            visible |= visible_of_slice << size
+            for index, text in broken:
                 errors[size + index] = text
             shareable |= slice_.shareable << size
             counted |= slice_.counted << size

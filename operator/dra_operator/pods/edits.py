@@ -173,7 +173,7 @@ def _taints_in_force(inventory: Inventory) -> list[EffectiveTaint]:
     """Return the taints of devices, those that let pods stay first; those of ownership are not for users."""
     found = {
         taint
-        for slice_ in _slices(inventory)
+        for slice_ in inventory.slices()
         for taints, _ in slice_.tainted_groups
         for taint in taints
         if taint.effect != UNOWNED and taint.key != OWNED_KEY
@@ -187,14 +187,9 @@ def _source(inventory: Inventory, taint: EffectiveTaint) -> str:
         name
         for name, rule in sorted(inventory.rules.items())
         if (rule.spec.taint.key, rule.spec.taint.value, rule.spec.taint.effect) == taint
-        and any(inventory.tainted_by(rule, slice_) for slice_ in _slices(inventory))
+        and any(inventory.tainted_by(rule, slice_) for slice_ in inventory.slices())
     ]
     return f" (set by DeviceTaintRule {listed(rules)})" if rules else ""
-
-
-def _slices(inventory: Inventory) -> Iterator[Slice]:
-    for pool in inventory.pools.values():
-        yield from pool.slices.values()
 
 
 # --- selectors
@@ -228,7 +223,7 @@ def _find_nearest(inventory: Inventory, literal: Literal) -> list[str]:
     """Return other values of the type of a literal that devices have, the nearest first."""
     # Most slices share their columns with others.
     alike: dict[object, list[Slice]] = {}
-    for slice_ in _slices(inventory):
+    for slice_ in inventory.slices():
         serials = [column and column.serial for column in literal.field.columns(slice_)]
         alike.setdefault((slice_.driver, len(slice_.names), *serials), []).append(slice_)
     counts = Counter[str]()
@@ -307,7 +302,7 @@ def _amounts(situation: Situation) -> Iterator[Series]:
 
 def _amounts_below(situation: Situation, part: Part, name: str, requested: Quantity) -> Series:
     claims, known = situation.claims, {0}
-    for slice_ in _slices(situation.allocator.inventory):
+    for slice_ in situation.allocator.inventory.slices():
         known |= _amounts_to_give(slice_, situation.allocator.ledger, name)
     for each in find_parts(claims):
         if each.asked.capacity is not None and name in each.asked.capacity.requests:

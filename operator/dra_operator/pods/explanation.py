@@ -6,7 +6,7 @@ either: pod affinity, topology spread, volumes that bind late, attach limits, pr
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -94,9 +94,7 @@ class PodExplainer:
         `extended` is the claim for its extended resources, if that is decided with the others.
         """
         self._refresh()
-        entries = list(resolve_entries(pod, self.find_claim, self.has_template))
-        if extended is not None:
-            entries.append(PodEntry(EXTENDED, extended))
+        entries = self._entries(pod, extended)
         problems = {entry.name: entry.problem for entry in entries if entry.problem is not None}
         if problems:
             name, first = next(iter(problems.items()))
@@ -130,7 +128,7 @@ class PodExplainer:
         Only of a pod whose explanation is about its claims and nodes; None if it is about an entry that has no claim.
         """
         self._refresh()
-        entries = list(resolve_entries(pod, self.find_claim, self.has_template))
+        entries = self._entries(pod)
         used = [entry for entry in entries if entry.claim is not None]
         if not used or any(entry.problem is not None for entry in entries):
             return None
@@ -149,11 +147,13 @@ class PodExplainer:
         `extended` is as for `explain`.
         """
         self._refresh()
-        entries = list(resolve_entries(pod, self.find_claim, self.has_template))
-        if extended is not None:
-            entries.append(PodEntry(EXTENDED, extended))
+        entries = self._entries(pod, extended)
         used = [entry for entry in entries if entry.claim is not None and entry.problem is None]
         return _Attempt(self, requirements, used).count_devices()
+
+    def _entries(self, pod: Pod, extended: ResourceClaim | None = None) -> list[PodEntry]:
+        entries = list(resolve_entries(pod, self.find_claim, self.has_template))
+        return entries if extended is None else [*entries, PodEntry(EXTENDED, extended)]
 
     @staticmethod
     def _key(pod: Pod, requirements: PodRequirements, used: Sequence[PodEntry]) -> object:
@@ -170,7 +170,7 @@ class PodExplainer:
 
     def claims_of(self, pod: Pod) -> dict[str, str]:
         """Return the names of the claims of a pod, by entry."""
-        entries = resolve_entries(pod, self.find_claim, self.has_template)
+        entries = self._entries(pod)
         return {entry.name: entry.claim.metadata.name for entry in entries if entry.claim is not None}
 
     def node_set(self, causes: Mapping[str, str]) -> "NodeSet":
@@ -296,8 +296,7 @@ class _Attempt:
             if not 0 < len(suitable) <= _FEW_NODES:
                 return found
             text = f"{found.message}; on {listed(suitable)}: {self._explain_on(claims, suitable)}"
-            explanation = Explanation(found.reason, text)
-            return replace(found, message=text, claims=dict.fromkeys(claims, explanation))
+            return _of_all(claims, found.reason, text)
         if all(name in causes for name in nodes):
             # That no node can be used would hide what else is in the way.
             reachable = self.explainer.node_set(elsewhere)
@@ -372,10 +371,8 @@ class _Attempt:
                     name: replace(one, message=f"{one.message}{where}") for name, one in found.claims.items()
                 }
                 return replace(found, message=f"{found.message}{where}", claims=each)
-        subject = "its claim fits" if len(claims) == 1 else "its claims fit"
-        text = f"{subject} on {kept}, and the pod cannot run there: {'; '.join(told)}"
-        explanation = Explanation(Reason.NODE_UNSUITABLE, text)
-        return PodExplanation(explanation.reason, text, dict.fromkeys(claims, explanation))
+        text = f"{_fit(claims)} on {kept}, and the pod cannot run there: {'; '.join(told)}"
+        return _of_all(claims, Reason.NODE_UNSUITABLE, text)
 
     def situation(self) -> Situation:
         """Return what an edit is applied to."""
@@ -451,8 +448,7 @@ class _Attempt:
             at = {name: obstacles[name] for name in reachable}
             where = f"on {listed(reachable)}, where the pod cannot run: {count_obstacles(at)}"
             text = f"{subject} {is_are} allocated {where}"
-        explanation = Explanation(Reason.ALLOCATED_NODE_UNSUITABLE, text)
-        return PodExplanation(explanation.reason, explanation.message, dict.fromkeys(claims, explanation))
+        return _of_all(claims, Reason.ALLOCATED_NODE_UNSUITABLE, text)
 
     def _explain_by_nodes(
         self,
@@ -474,12 +470,10 @@ class _Attempt:
             left.discard(decision.node)
         if not found:
             return None
-        subject = "its claim fits" if len(claims) == 1 else "its claims fit"
         count = f"{len(found)}{' or more' if len(found) == _MOST_NODES and left else ''}"
         nodes = f"node{'s' if len(found) > 1 else ''}"
-        text = f"{subject} on {count} {nodes}, where the pod cannot run: {count_obstacles(found)}"
-        explanation = Explanation(Reason.NODE_UNSUITABLE, text)
-        return PodExplanation(explanation.reason, explanation.message, dict.fromkeys(claims, explanation))
+        text = f"{_fit(claims)} on {count} {nodes}, where the pod cannot run: {count_obstacles(found)}"
+        return _of_all(claims, Reason.NODE_UNSUITABLE, text)
 
     def _explain_on(self, claims: Mapping[str, ResourceClaim], nodes: Sequence[str]) -> str:
         """Return what claims wait for on some nodes, as if there were no others."""
@@ -502,10 +496,9 @@ class _Attempt:
             told = {each: stuck.get(each, waits) for each in claims}
             return PodExplanation(first.reason, _about(self.entries, name, first.message), told)
         if isinstance(decision, Failed):
-            together = Explanation(decision.reason, decision.message)
-        else:
-            together = explain_together(claims, alone, usable)
-        return PodExplanation(together.reason, together.message, dict.fromkeys(claims, together))
+            return _of_all(claims, decision.reason, decision.message)
+        together = explain_together(claims, alone, usable)
+        return _of_all(claims, together.reason, together.message)
 
 
 def explain_together(
@@ -523,6 +516,15 @@ def explain_together(
         if why.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER:
             text = f"{text}: {why.message}"
     return Explanation(Reason.CLAIMS_DO_NOT_FIT_TOGETHER, text)
+
+
+def _of_all(claims: Iterable[str], reason: Reason, text: str) -> PodExplanation:
+    """Return that a pod waits, and all of its open claims for the same reason."""
+    return PodExplanation(reason, text, dict.fromkeys(claims, Explanation(reason, text)))
+
+
+def _fit(claims: Sized) -> str:
+    return "its claim fits" if len(claims) == 1 else "its claims fit"
 
 
 def count_obstacles(obstacles: Mapping[str, Obstacle]) -> str:

@@ -79,10 +79,9 @@ class MatchValues:
     )
 
     def __post_init__(self) -> None:
-        slices = [slice_ for pool in self.inventory.pools.values() for slice_ in pool.slices.values()]
         by_driver: dict[str, int] = {}
         publishers = set()
-        for slice_ in slices:
+        for slice_ in self.inventory.slices():
             used, _ = self.ledger.in_use(slice_.key, slice_.names)
             is_published = False
             for index in bits.each(slice_.every):

@@ -434,20 +434,18 @@ def read_node_info(reader: FieldReader, body: Mapping[str, Any], into: NodeInfo)
         for path, item in reader.parts(spec, "taints", "spec")
         if item.get("effect") in _EVICTING
     )
-    features = frozenset(reader.items(status, "declaredFeatures", "status"))
-    labels = reader.texts(reader.part(body, "metadata", ""), "labels", "metadata")
-    is_unschedulable = spec.get("unschedulable") is True
-    allocatable = read_allocatable(reader, status)
-    if (into.labels, into.taints, into.is_unschedulable, into.allocatable, into.features) == (
-        labels,
-        taints,
-        is_unschedulable,
-        allocatable,
-        features,
-    ):
+    found = replace(
+        into,
+        labels=reader.texts(reader.part(body, "metadata", ""), "labels", "metadata"),
+        is_unschedulable=spec.get("unschedulable") is True,
+        taints=taints,
+        allocatable=read_allocatable(reader, status),
+        features=frozenset(reader.items(status, "declaredFeatures", "status")),
+    )
+    if found == into:
         return False
-    into.labels, into.taints, into.is_unschedulable = labels, taints, is_unschedulable
-    into.allocatable, into.features = allocatable, features
+    into.labels, into.taints, into.is_unschedulable = found.labels, found.taints, found.is_unschedulable
+    into.allocatable, into.features = found.allocatable, found.features
     return True
 
 
@@ -514,16 +512,17 @@ class NodeFit:
         filters: list[_Filter] = []
         if asked.node_name:
             filters.append(self._filter_node_name)
-        if asked.affinity is not None and (names := named_nodes(asked.affinity)) is not None:
-            # Others are left out before any filter is asked. Source: `NodeAffinity.PreFilter`.
-            filters.append(_name_filter(names, _affinity_obstacle(asked.affinity)))
+        by_name, by_terms = (None, None) if asked.affinity is None else _affinity_filters(asked.affinity)
+        if by_name is not None:
+            # Other nodes are left out before any filter is asked. Source: `NodeAffinity.PreFilter`.
+            filters.append(by_name)
         if isinstance(volumes := self._volumes, Obstacle):
             filters.append(lambda _: volumes)
         filters += [self._filter_unschedulable, self._filter_taints]
         if asked.node_selector:
             filters.append(self._filter_node_selector)
-        if asked.affinity is not None:
-            filters.append(_affinity_filter(asked.affinity))
+        if by_terms is not None:
+            filters.append(by_terms)
         if asked.ports:
             filters.append(self._filter_ports)
         filters.append(self._filter_resources)
@@ -597,18 +596,15 @@ def _with_plenty(node: NodeInfo, resource: str) -> NodeInfo:
     return replace(node, allocatable={**node.allocatable, resource: _PLENTY})
 
 
-def _affinity_obstacle(affinity: NodeSelector) -> Obstacle:
-    return Obstacle("affinity", describe(affinity) or "(no term)")
+def _affinity_filters(affinity: NodeSelector) -> tuple[_Filter | None, _Filter]:
+    """Return the filter by the names of nodes, if there are some, and the one by all that a node affinity says."""
+    names, terms = named_nodes(affinity), parse_terms(affinity)
+    obstacle = Obstacle("affinity", describe(affinity) or "(no term)")
 
+    def by_terms(node: NodeInfo) -> Obstacle | None:
+        return None if any(term.matches(node.name, node.labels) for term in terms) else obstacle
 
-def _name_filter(names: frozenset[str], obstacle: Obstacle) -> _Filter:
-    return lambda node: None if node.name in names else obstacle
-
-
-def _affinity_filter(affinity: NodeSelector) -> _Filter:
-    terms = parse_terms(affinity)
-    obstacle = _affinity_obstacle(affinity)
-    return lambda node: None if any(term.matches(node.name, node.labels) for term in terms) else obstacle
+    return None if names is None else lambda node: None if node.name in names else obstacle, by_terms
 
 
 @lru_cache(maxsize=4096)

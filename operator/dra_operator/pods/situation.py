@@ -83,9 +83,8 @@ def copy_ledger(ledger: Ledger, inventory: Inventory) -> Ledger:
     """Return a ledger in which all that is held of the devices of an inventory is assumed, to be withdrawn."""
     found = Ledger(ledger.shares, ledger.full_names)
     holders: set[ClaimKey] = set()
-    for pool in inventory.pools.values():
-        for slice_ in pool.slices.values():
-            holders |= ledger.holders(pool.key, slice_.names)
+    for slice_ in inventory.slices():
+        holders |= ledger.holders(slice_.key, slice_.names)
     for key in sorted(holders):
         found.assume(*key, AllocationResult(DeviceAllocationResult(ledger.results(key))))
     return found

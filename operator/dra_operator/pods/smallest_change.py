@@ -402,8 +402,9 @@ def _has_devices(situation: Situation, name: str) -> bool:
     selectors = tuple(item.cel.expression for item in found.spec.selectors if item.cel is not None)
     key = allocator.candidates.key(AskContent(selectors, (), ()), ())
     budget = Budget(LIMITS, allocator.clock)
-    slices = (slice_ for pool in allocator.inventory.pools.values() for slice_ in pool.slices.values())
     try:
-        return any(allocator.candidates.select(key, slice_, budget) for slice_ in slices)
+        return any(
+            allocator.candidates.select(key, slice_, budget) for slice_ in allocator.inventory.slices()
+        )
     except AbortedError:
         return True

@@ -6,12 +6,15 @@ Nothing here awaits: a write is atomic because nobody else runs meanwhile.
 Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go and pkg/registry/rest.
 """
 
+import secrets
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from dra_operator.api.names import ENDED_PHASES
+from dra_operator.api.names import ENDED_PHASES, RANDOM_LETTERS
+from dra_operator.api.text import timestamp
 from dra_operator.testing import errors, schema, store, strategy
 from dra_operator.testing.discovery import NAMESPACES, Resource
 from dra_operator.testing.store import Store, StoredObject
@@ -65,28 +68,11 @@ class DeleteOptions:
 
 
 class Registry:
-    """The writes of one API server.
+    """The writes of one API server."""
 
-    `clock` returns the current time in UTC, `new_uid` a fresh uid, `new_suffix` the end of a generated name.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        *,
-        clock: Callable[[], datetime],
-        new_uid: Callable[[], str],
-        new_suffix: Callable[[int], str],
-        checks_admin_access: bool,
-    ) -> None:
+    def __init__(self, store: Store, *, checks_admin_access: bool) -> None:
         self.store = store
-        self._clock = clock
-        self._new_uid = new_uid
-        self._new_suffix = new_suffix
         self._checks_admin_access = checks_admin_access
-
-    def _now(self, seconds: int = 0) -> str:
-        return (self._clock() + timedelta(seconds=seconds)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def get(self, target: Target) -> StoredObject:
         """Return the object; StatusError (404) if it is not there."""
@@ -112,11 +98,13 @@ class Registry:
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"):
             metadata.pop(name, None)
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = metadata["generateName"] + self._new_suffix(5)
-        metadata["uid"] = self._new_uid()
-        metadata["creationTimestamp"] = self._now()
+            metadata["name"] = metadata["generateName"] + "".join(
+                secrets.choice(RANDOM_LETTERS) for _ in range(5)
+            )
+        metadata["uid"] = str(uuid.uuid4())
+        metadata["creationTimestamp"] = _now()
         strategy.prepare_create(resource, body)
-        strategy.apply_defaults(resource, body, self._now())
+        strategy.apply_defaults(resource, body, _now())
         self._validate(target, body, None, {})
         if self.store.get(resource, target.namespace, metadata["name"]) is not None:
             raise errors.already_exists(resource, metadata["name"])
@@ -144,7 +132,7 @@ class Registry:
         """Store a body as it is, status included, without any check: for tests, demos and scale runs."""
         resource, old = target.resource, self.store.get(target.resource, target.namespace, target.name)
         body = self._decode(target, wire, WriteOptions())
-        strategy.apply_defaults(resource, body, self._now())
+        strategy.apply_defaults(resource, body, _now())
         metadata = body["metadata"]
         if resource.namespaced:
             metadata["namespace"] = target.namespace
@@ -155,8 +143,8 @@ class Registry:
             if resource.has_generation:
                 metadata["generation"] = before.get("generation", 1) + int(body["spec"] != old.body["spec"])
             return self.store.put(resource, body)
-        metadata.setdefault("uid", self._new_uid())
-        metadata.setdefault("creationTimestamp", self._now())
+        metadata.setdefault("uid", str(uuid.uuid4()))
+        metadata.setdefault("creationTimestamp", _now())
         if resource.kind in ("Namespace", "Pod"):
             given = body.get("status") or {}
             strategy.prepare_create(resource, body)
@@ -211,8 +199,8 @@ class Registry:
         if target.subresource == "status":
             strategy.prepare_status_update(resource, body, old.body)
         else:
-            strategy.prepare_update(resource, body, old.body, self._now())
-        strategy.apply_defaults(resource, body, self._now())
+            strategy.prepare_update(resource, body, old.body, _now())
+        strategy.apply_defaults(resource, body, _now())
         strategy.record_nomination(resource, body, old.body, options.manager)
         self._validate(target, body, dict(old.body), problems)
         body["metadata"]["resourceVersion"] = before["resourceVersion"]
@@ -264,7 +252,7 @@ class Registry:
         before = stored.body["metadata"]
         if "deletionTimestamp" in before and grace >= before.get("deletionGracePeriodSeconds", 0):
             return stored
-        metadata = {**before, "deletionTimestamp": self._now(grace)}
+        metadata = {**before, "deletionTimestamp": _now(grace)}
         if resource.has_generation and "deletionTimestamp" not in before:
             metadata["generation"] = before.get("generation", 0) + 1
         metadata["deletionGracePeriodSeconds"] = grace
@@ -292,6 +280,11 @@ class Registry:
         body = store.to_stored(body, resource, version)
         body["metadata"].pop("managedFields", None)
         return body
+
+
+def _now(seconds: int = 0) -> str:
+    """Return the time so many seconds from now, as objects have it."""
+    return timestamp(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 def _grace_period(resource: Resource, stored: StoredObject, options: DeleteOptions) -> int:

@@ -8,13 +8,9 @@ It listens on loopback, speaks plain HTTP and believes everybody: it is for demo
 
 import asyncio
 import random
-import secrets
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final, Self
 from urllib.parse import unquote
 
@@ -22,7 +18,6 @@ import orjson
 import yaml
 from aiohttp import web
 
-from dra_operator.api.names import RANDOM_LETTERS
 from dra_operator.testing import discovery, errors, lists, patches, schema
 from dra_operator.testing.discovery import RESOURCES, Resource
 from dra_operator.testing.errors import DroppedError, Interceptor, RequestInfo, StatusError
@@ -37,49 +32,33 @@ _HOST = "127.0.0.1"
 _START_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
-    """What kind of API server to be.
-
-    `resources` are the kinds and their versions; `history` is how many changes a kind
-    remembers at least; `bookmark_seconds` is how far bookmarks are apart; `checks_admin_access` says whether the
-    namespace's label counts.
-    """
-
-    resources: tuple[Resource, ...] = RESOURCES
-    history: int = 16_384
-    bookmark_seconds: float = 60.0
-    checks_admin_access: bool = True
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class ApiServer:
-    """An API server in memory. `port` 0 takes a free one, which it keeps; `url` says which, once started."""
+    """An API server in memory. `port` 0 takes a free one, which it keeps; `url` says which, once started.
+
+    `resources` are the kinds and their versions; `history` is how many changes a kind remembers at least;
+    `bookmark_seconds` is how far bookmarks are apart; `checks_admin_access` says whether the namespace's label counts.
+    """
 
     def __init__(
         self,
         port: int = 0,
-        options: ServerOptions = ServerOptions(),
         interceptor: Interceptor | None = None,
+        *,
+        resources: tuple[Resource, ...] = RESOURCES,
+        history: int = 16_384,
+        bookmark_seconds: float = 60.0,
+        checks_admin_access: bool = True,
     ) -> None:
-        self.options = options
-        self.store = Store(history=options.history)
-        self.registry = Registry(
-            self.store,
-            clock=_utc_now,
-            new_uid=lambda: str(uuid.uuid4()),
-            new_suffix=lambda length: "".join(secrets.choice(RANDOM_LETTERS) for _ in range(length)),
-            checks_admin_access=options.checks_admin_access,
-        )
+        self.store = Store(history=history)
+        self.registry = Registry(self.store, checks_admin_access=checks_admin_access)
         self.lists = Lists(self.store, time.monotonic)
         self.requests: Counter[str] = Counter()
         """How many there were so far, by verb and kind, such as `patch ResourceClaim/status`."""
         self.version = discovery.GIT_VERSION
         """What it says that its version is, as `gitVersion`. It answers as 1.37 does all the same."""
         self._interceptor = interceptor or Interceptor()
+        self._resources = resources
+        self._bookmark_seconds = bookmark_seconds
         self._is_stopping = False
         self._port = port
         self._runner: web.ServerRunner | None = None
@@ -147,7 +126,7 @@ class ApiServer:
         is_watch = request.query.get("watch", "") in ("1", "true")
         path = request.raw_path.partition("?")[0]
         try:
-            route = find_route(self.options.resources, request.method, path, watch=is_watch)
+            route = find_route(self._resources, request.method, path, watch=is_watch)
             if route is None:
                 return self._answer_about_itself(request)
             return await self._answer(request, *route)
@@ -160,7 +139,7 @@ class ApiServer:
     def _answer_about_itself(self, request: web.BaseRequest) -> web.Response:
         if request.path in ("/healthz", "/readyz", "/livez"):
             return web.Response(text="ok")
-        found = discovery.answer(self.options.resources, request.path, request.host, self.version)
+        found = discovery.answer(self._resources, request.path, request.host, self.version)
         if found is None:
             return web.Response(status=404, text="404 page not found\n")
         return _json_response(found)
@@ -225,7 +204,7 @@ class ApiServer:
             is_list=_is_set(query, "sendInitialEvents"),
             allow_bookmarks=_is_set(query, "allowWatchBookmarks"),
             seconds=_integer(query, "timeoutSeconds") or spread,
-            bookmark_seconds=self.options.bookmark_seconds,
+            bookmark_seconds=self._bookmark_seconds,
             left=faults.events_until_cut(info),
             interceptor=faults,
             cuts=faults.cuts,
@@ -297,14 +276,14 @@ class ApiServer:
             self.store.remove(resource, stored)
 
     def _resource(self, kind: str) -> Resource:
-        for resource in self.options.resources:
+        for resource in self._resources:
             if resource.kind == kind:
                 return resource
         raise ValueError(f"{kind} is not served here")
 
     def _target_of(self, body: Mapping[str, Any]) -> Target:
         group, _, version = str(body["apiVersion"]).rpartition("/")
-        for resource in self.options.resources:
+        for resource in self._resources:
             if resource.kind == body["kind"] and resource.group == group and version in resource.versions:
                 metadata = body["metadata"]
                 namespace = metadata.get("namespace", "default") if resource.namespaced else ""

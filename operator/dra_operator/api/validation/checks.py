@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 _MOST_BYTES: Final = 10 * 1024
 
@@ -25,13 +25,8 @@ class Refusal:
         )
 
 
-class Pattern(Protocol):
-    """What texts are allowed: a regular expression, or a `names.Rule`."""
-
-    def fullmatch(self, text: str, /) -> object:
-        """Return something true for a text that is allowed."""
-
-
+Pattern: TypeAlias = "re.Pattern[str] | Rule"
+"""What texts are allowed."""
 Check = Callable[[Any, str], Iterator[Refusal]]
 
 
