@@ -227,8 +227,8 @@ class World:
 def last_revision(server, kind):
     """Return the resourceVersion of the last change of a kind that watches may still ask for; 0 if there is none."""
     (resource,) = [each for each in RESOURCES if each.kind == kind]
-    history = server.store.table(resource).history
-    return next((change.revision for change in history.read(history.end - 1, 1) or ()), 0)
+    table = server.store.table(resource)
+    return next((change.revision for change in table.read(table.end - 1, 1) or ()), 0)
 
 
 class Recording:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
 from dra_operator.allocator.extended import CLASS_PREFIX
-from dra_operator.api.core import OwnerReference, Pod
+from dra_operator.api.core import Pod
 from dra_operator.api.names import ENDED_PHASES, GANG_ANNOTATION, GATE
 from dra_operator.api.read import ObjectError, read_object
 from dra_operator.pods.field_reader import FieldReader
@@ -251,8 +251,12 @@ class ClusterPods:
 
     def add_use(self, node: str, use: PodUse, number: int) -> None:
         """Let so many pods of which only the use is known be on a node, or take them away if it is negative."""
+        self._add_use(self._info(node), use, number)
+
+    def _info(self, node: str) -> NodeInfo:
+        """Return a node, or what stands for one that is not there."""
         info = self._nodes.get(node)
-        self._add_use(self._absent.setdefault(node, NodeInfo(node)) if info is None else info, use, number)
+        return self._absent.setdefault(node, NodeInfo(node)) if info is None else info
 
     def _put_pod(self, reader: FieldReader, body: Mapping[str, Any]) -> None:
         namespace = self._namespaces.setdefault(reader.namespace, reader.namespace)
@@ -322,9 +326,7 @@ class ClusterPods:
             del self._pods[key]
             self._add_use(*old, -1)
         if use is not None:
-            info = self._nodes.get(node)
-            if info is None:
-                info = self._absent.setdefault(node, NodeInfo(node))
+            info = self._info(node)
             self._pods[key] = info, use
             self._add_use(info, use, 1)
 
@@ -459,12 +461,8 @@ def _read_waiting(reader: FieldReader, body: Mapping[str, Any]) -> WaitingPod | 
         pod.status.nominated_node_name,
         pod.spec.priority or 0,
         None if scheduled is None else (scheduled.status, scheduled.reason),
-        None if owner is None else _named(owner),
+        None if owner is None else (owner.kind, owner.name, owner.uid),
     )
-
-
-def _named(owner: OwnerReference) -> tuple[str, str, str]:
-    return owner.kind, owner.name, owner.uid
 
 
 def _is_same(old: WaitingPod, new: WaitingPod) -> bool:

@@ -36,6 +36,9 @@ class FieldReader:
         error = ObjectError(self._kind, self.namespace, self.name, path, value=value, message=message)
         self.problems.append(error)
 
+    def _reject_type(self, path: str, value: Any, expected: type, words: str) -> None:
+        self.reject(path, value, f"{shown(value)} is not {words}{about_quotes(expected, value)}")
+
     def part(self, owner: Mapping[str, Any], field: str, path: str) -> Mapping[str, Any]:
         """Return a field that is an object; an empty one if it is absent."""
         value = owner.get(field)
@@ -72,7 +75,7 @@ class FieldReader:
         if isinstance(value, str):
             return value
         if value is not None:
-            self.reject(join(path, field), value, f"{shown(value)} is not text{about_quotes(str, value)}")
+            self._reject_type(join(path, field), value, str, "text")
         return ""
 
     def flag(self, owner: Mapping[str, Any], field: str, path: str) -> bool | None:
@@ -80,8 +83,7 @@ class FieldReader:
         value = owner.get(field)
         if value is None or isinstance(value, bool):
             return value
-        remedy = about_quotes(bool, value)
-        self.reject(join(path, field), value, f"{shown(value)} is not true or false{remedy}")
+        self._reject_type(join(path, field), value, bool, "true or false")
         return None
 
     def whole(self, owner: Mapping[str, Any], field: str, path: str) -> int | None:
@@ -89,8 +91,7 @@ class FieldReader:
         value = owner.get(field)
         if value is None or type(value) is int:
             return value
-        remedy = about_quotes(int, value)
-        self.reject(join(path, field), value, f"{shown(value)} is not a whole number{remedy}")
+        self._reject_type(join(path, field), value, int, "a whole number")
         return None
 
     def texts(self, owner: Mapping[str, Any], field: str, path: str) -> dict[str, str]:
@@ -101,8 +102,7 @@ class FieldReader:
             if isinstance(value, str):
                 found[name] = value
             elif value is not None:
-                path_of_value = f'{join(path, field)}["{name}"]'
-                self.reject(path_of_value, value, f"{shown(value)} is not text{about_quotes(str, value)}")
+                self._reject_type(f'{join(path, field)}["{name}"]', value, str, "text")
         return found
 
     def items(self, owner: Mapping[str, Any], field: str, path: str) -> list[str]:

@@ -32,6 +32,7 @@ from dra_operator.api.versions import Rules
 from dra_operator.inventory import Inventory, Slice, bits
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.pods.claims import can_use
+from dra_operator.pods.edits import find_parts
 from dra_operator.pods.node_fit import PodRequirements
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.pods.pod_decision import PodDecider
@@ -186,13 +187,7 @@ def _results(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
 
 def _class_of(claim: ResourceClaim, name: str) -> str:
     """Return the class of a request, or of a subrequest, by its full name."""
-    for request in claim.spec.devices.requests:
-        if request.name == name and request.exactly is not None:
-            return request.exactly.device_class_name
-        for each in request.first_available:
-            if f"{request.name}/{each.name}" == name:
-                return each.device_class_name
-    return ""
+    return next((part.asked.device_class_name for part in find_parts({"": claim}) if part.path == name), "")
 
 
 def _least(claim: ResourceClaim, classes: tuple[str, ...] = ()) -> int:

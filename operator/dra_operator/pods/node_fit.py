@@ -84,16 +84,17 @@ class VolumeClaim:
 def read_volume(reader: FieldReader, body: Mapping[str, Any]) -> BoundVolume:
     """Return what counts of a PersistentVolume, without what cannot be read."""
     labels = reader.texts(reader.part(body, "metadata", ""), "labels", "metadata")
-    affinity = reader.part(reader.part(body, "spec", ""), "nodeAffinity", "spec").get("required")
-    found = BoundVolume(reader.name, None, _topology(labels))
-    if affinity is None:
-        return found
+    required = reader.part(reader.part(body, "spec", ""), "nodeAffinity", "spec").get("required")
+    affinity = _read_selector(reader, required, "spec.nodeAffinity.required")
+    return BoundVolume(reader.name, affinity, _topology(labels))
+
+
+def _read_selector(reader: FieldReader, wire: Any, path: str) -> NodeSelector | None:
     try:
-        return replace(found, affinity=read_part(NodeSelector, affinity))
+        return None if wire is None else read_part(NodeSelector, wire)
     except PartError as error:
-        path = "spec.nodeAffinity.required"
         reader.reject(f"{path}.{error.path}" if error.path else path, error.value, error.message)
-        return found
+        return None
 
 
 def _topology(labels: Mapping[str, str]) -> tuple[tuple[str, frozenset[str]], ...]:
@@ -337,15 +338,7 @@ def read_priority(reader: FieldReader, spec: Mapping[str, Any]) -> int:
 def _affinity(reader: FieldReader, spec: Mapping[str, Any]) -> NodeSelector | None:
     affinity = reader.part(spec, "affinity", "spec")
     required = reader.part(affinity, "nodeAffinity", "spec.affinity").get(_REQUIRED)
-    if required is None:
-        return None
-    try:
-        found: NodeSelector = read_part(NodeSelector, required)
-    except PartError as error:
-        path = f"spec.affinity.nodeAffinity.{_REQUIRED}"
-        reader.reject(f"{path}.{error.path}" if error.path else path, error.value, error.message)
-        return None
-    return found
+    return _read_selector(reader, required, f"spec.affinity.nodeAffinity.{_REQUIRED}")
 
 
 def _tolerations(reader: FieldReader, spec: Mapping[str, Any]) -> tuple[Toleration, ...]:

@@ -117,8 +117,9 @@ class PodDecider:
 
     def can_use(self, claims: Iterable[ResourceClaim], node: str) -> bool:
         """Return whether a pod on a node can use all of some claims: they are allocated, and not elsewhere."""
-        return node in self.allocator.inventory.nodes and all(
-            claim.status.allocation is not None and self._can_use(claim.status.allocation, node)
+        there = self.allocator.inventory.nodes.get(node)
+        return there is not None and all(
+            claim.status.allocation is not None and can_use(claim.status.allocation, there)
             for claim in claims
         )
 
@@ -188,12 +189,8 @@ class PodDecider:
                 # Most name one node.
                 candidates = nodes.keys() - excluded if pinned is None else nodes.keys() & {pinned}
                 excluded.update(nodes.keys() - candidates)
-                excluded.update(name for name in candidates if not self._can_use(allocation, name))
+                excluded.update(name for name in candidates if not can_use(allocation, nodes[name]))
         return frozenset(excluded)
-
-    def _can_use(self, allocation: AllocationResult, name: str) -> bool:
-        node = self.allocator.inventory.nodes[name]
-        return can_use(allocation, node)
 
     def _find_unready(self) -> frozenset[str]:
         """Return the nodes that are for no pod: being deleted, not ready, or with a Node object that cannot be read."""

@@ -22,15 +22,6 @@ LIMITS: Final = Limits(steps=20_000, seconds=0.25, tries=200)
 _LEAST_SECONDS: Final = 0.01
 
 
-def find_no_claim(_: ClaimKey) -> None:
-    """Know no claim: then none can be ended."""
-
-
-def find_no_node(_: str) -> tuple[str, ...]:
-    """Know no node that suits."""
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Situation:
     """Claims without an allocation that are decided together, if any, and what they are decided by.
@@ -46,8 +37,8 @@ class Situation:
     decider: Decider = Decider.KUBE_SCHEDULER
     nodes: Sequence[str] | None = None
     conditions: Mapping[str, int] = field(default_factory=dict)
-    find_nodes_without: Callable[[str], Sequence[str]] = find_no_node
-    find_claim: ClaimLookup = find_no_claim
+    find_nodes_without: Callable[[str], Sequence[str]] = lambda _: ()
+    find_claim: ClaimLookup = lambda _: None
     kept: frozenset[ClaimKey] = frozenset()
     ended: frozenset[ClaimKey] = frozenset()
 

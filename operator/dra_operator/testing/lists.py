@@ -198,20 +198,20 @@ class Watch:
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of the watch, several events at a time. Raises WatchBrokenError to be cut."""
-        history, kind = self.table.history, self.target.resource.kind
-        position: int | None = history.end
+        table, kind = self.table, self.target.resource.kind
+        position: int | None = table.end
         if self.is_list or not self.revision:
             for chunk in self._kept(self._state()):
                 yield chunk
         else:
-            position = history.position_after(self.revision)
+            position = table.position_after(self.revision)
         loop = asyncio.get_running_loop()
         deadline, next_bookmark = loop.time() + self.seconds, loop.time() + self.bookmark_seconds
         while not self.stopping() and (now := loop.time()) < deadline:
             if self.interceptor.is_cut(kind, self.cuts):
                 raise WatchBrokenError
             stalled = self.interceptor.is_stalled(kind)
-            changes = [] if stalled else None if position is None else history.read(position, _BATCH)
+            changes = [] if stalled else None if position is None else table.read(position, _BATCH)
             if changes is None or position is None:
                 yield error_line(errors.expired(f"too old resource version: {self.revision}"))
                 return
@@ -226,7 +226,7 @@ class Watch:
                 yield self._bookmark()
                 continue
             wake_at = min(deadline, next_bookmark) if has_bookmarks else deadline
-            await _rest(history.more(history.end if stalled else position), wake_at - now)
+            await _rest(table.more(table.end if stalled else position), wake_at - now)
 
     def _state(self) -> list[bytes]:
         lines = [

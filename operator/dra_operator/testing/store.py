@@ -125,13 +125,23 @@ class Change:
         return self.object.revision
 
 
-class History:
-    """The last changes of one kind: at least `capacity` of them, at most twice as many."""
+def key_of(namespace: str, name: str) -> str:
+    """Return the key of an object; keys sort as the real store's do (by bytes, "/" between namespace and name)."""
+    return f"{namespace}/{name}" if namespace else name
+
+
+class Table:
+    """The objects of one kind, in the order of their keys, and their last changes.
+
+    Of these there are at least `capacity`, and at most twice as many.
+    """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.forgotten = 0
         """The newest revision that watches can no longer ask for what came after."""
+        self.objects: dict[str, StoredObject] = {}
+        self._keys: list[str] = []
         self._changes: list[Change] = []
         self._base = 0
         self._waiting: list[asyncio.Future[None]] = []
@@ -193,20 +203,6 @@ class History:
             if not future.done():
                 future.set_result(None)
 
-
-def key_of(namespace: str, name: str) -> str:
-    """Return the key of an object; keys sort as the real store's do (by bytes, "/" between namespace and name)."""
-    return f"{namespace}/{name}" if namespace else name
-
-
-class Table:
-    """The objects of one kind, in the order of their keys, and their history."""
-
-    def __init__(self, history: History) -> None:
-        self.history = history
-        self.objects: dict[str, StoredObject] = {}
-        self._keys: list[str] = []
-
     def put(self, stored: StoredObject) -> None:
         """Insert or replace."""
         if stored.key not in self.objects:
@@ -243,13 +239,13 @@ class Store:
         """Return the table of a kind."""
         table = self._tables.get(resource.storage_key)
         if table is None:
-            table = self._tables[resource.storage_key] = Table(History(self._history))
+            table = self._tables[resource.storage_key] = Table(self._history)
         return table
 
     def wake(self) -> None:
         """Let open watches look again at what there is, and whether they are to end."""
         for table in self._tables.values():
-            table.history.wake()
+            table.wake()
 
     def get(self, resource: Resource, namespace: str, name: str) -> StoredObject | None:
         """Return an object, or None."""
@@ -266,7 +262,7 @@ class Store:
         previous = table.objects.get(key)
         table.put(stored)
         kind = MODIFIED if previous else ADDED
-        table.history.append(Change(kind, stored, previous))
+        table.append(Change(kind, stored, previous))
         return stored
 
     def remove(
@@ -282,10 +278,10 @@ class Store:
         body = dict(last if last is not None else stored.body)
         body["metadata"] = {**body["metadata"], "resourceVersion": str(self.revision)}
         gone = StoredObject(stored.key, body, self.revision)
-        table.history.append(Change(DELETED, gone, stored))
+        table.append(Change(DELETED, gone, stored))
         return gone
 
     def forget_history(self) -> None:
         """Forget every change so far: a watch from any earlier resourceVersion gets 410."""
         for table in self._tables.values():
-            table.history.forget(self.revision)
+            table.forget(self.revision)
