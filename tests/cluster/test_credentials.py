@@ -9,7 +9,7 @@ from aiohttp import web
 
 from dra_operator.cluster.credentials import AccessError, load_access
 from dra_operator.cluster.session import ApiSession, ApiUnreachable
-from dra_operator.controller.kopf_app import session_for
+from dra_operator.kinds.runtime import session_for
 
 from .authority import Authority
 

@@ -12,10 +12,11 @@ import pytest
 
 from cluster import CLASS, Cluster, access_to, claim, node, resource_slice, split
 from dra_operator.cluster.credentials import AccessError
-from dra_operator.controller.kopf_app import EndlessBackoff, serve, tune
+from dra_operator.controller.kopf_app import serve
 from dra_operator.controller.leader_election import GIVE_UP_SECONDS
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings
+from dra_operator.kinds.runtime import EndlessBackoff, tune
 from factories import manifest
 from faulty_server import FaultyServer
 

@@ -172,7 +172,7 @@ def test_time_without_a_claim_is_counted_without_a_break():
 
     found, status = planned(maintenance(entry("a", "Drained", since=119)), card("a", "c"), rules=[rule("a")])
     assert status["cards"][0]["since"] == at(0)
-    assert found.events == ()
+    assert found.events == []
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_next_card_waits_until_what_must_fit_does():
     cards, rules = [card(each) for each in "abc"], [rule("a")]
 
     found, _ = planned(own, *cards, rules=rules)
-    assert (found.beginning, found.begun) == ((f"{NAME}/b",), (key("a"), key("b")))
+    assert (found.beginning, [*found.begun]) == ([f"{NAME}/b"], [key("a"), key("b")])
 
     found, status = planned(own, *cards, rules=rules, misfit="ns/t: 0 of 1 copies would fit: why")
     assert phases(status) == {"a": "Safe", "b": "Waiting", "c": "Waiting"}
@@ -336,7 +336,7 @@ def test_only_pods_are_evicted_whose_claim_goes_with_them(made, found_pod, fate)
     holder = read_holder(made, found_pod)
     found, status = planned(own, card("a", "c"), rules=[rule("a")], holders={("ns", "c"): holder})
 
-    assert [each.pod.uid for each in found.evictions] == (["uid-p"] if fate == "being evicted" else [])
+    assert [each.pod.uid for each in found.evicted.values()] == (["uid-p"] if fate == "being evicted" else [])
     state, text = condition(status, "Drained")
     assert state == "False"
     assert "ns/c" in text
@@ -360,10 +360,10 @@ def test_pods_are_evicted_when_it_is_time_and_once_for_each_owner_and_device(spe
     holder = read_holder(held(), pod(owner="ReplicaSet"))
     found, _ = planned(own, card("a", "c"), rules=[rule("a", age=age)], holders={("ns", "c"): holder})
 
-    assert len(found.evictions) == count
-    told = build_result(found, dict.fromkeys(found.evictions, ""), [])
+    assert len(found.evicted) == count
+    told = build_result(found, dict.fromkeys(found.evicted.values(), ""), [])
     assert told.status["cards"][0].get("evicted", []) == [*evicted, *["a uid-owner"] * count]
-    refused = build_result(found, dict.fromkeys(found.evictions, "the budget"), [])
+    refused = build_result(found, dict.fromkeys(found.evicted.values(), "the budget"), [])
     assert ("eviction of p refused: the budget" in condition(refused.status, "Drained")[1]) is bool(count)
     assert refused.status["cards"][0].get("evicted", []) == evicted
 

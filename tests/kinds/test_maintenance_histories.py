@@ -194,7 +194,7 @@ class Cluster:
             self.may_be_killed(kills)
             self.write(change)
         evictions = {}
-        for each in found.evictions:
+        for each in found.evicted.values():
             self.may_be_killed(kills)
             evictions[each] = self.evict(each, own)
         self.may_be_killed(kills)

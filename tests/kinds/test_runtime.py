@@ -7,6 +7,7 @@ import kopf
 import pytest
 from structlog.testing import capture_logs
 
+from cluster import access_to
 from dra_operator.kinds.handlers import OwnKind
 from dra_operator.kinds.runtime import KindsRuntime
 
@@ -45,7 +46,7 @@ async def test_kopf_that_has_ended_is_started_again_where_its_kind_is_served(mon
 
     monkeypatch.setattr(kopf, "operator", operator)
     kinds = [OwnKind(each, reconcile, "something is left") for each in verbs]
-    runtime = KindsRuntime(kinds, find_verbs, lambda _: None, lambda _: None)
+    runtime = KindsRuntime(access_to("http://nowhere.example.com"), kinds, find_verbs)
     with capture_logs() as said:
         running = asyncio.create_task(runtime.run())
         async with asyncio.timeout(60):

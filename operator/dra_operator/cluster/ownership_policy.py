@@ -9,18 +9,18 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from dra_operator.api.kinds import KINDS, RESOURCE_GROUP
+from dra_operator.api.kinds import RESOURCE_GROUP
 from dra_operator.api.names import MAINTENANCE_POLICY, OWNED_POLICY
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.delivery import Permit
-from dra_operator.cluster.discovery import Served, served
+from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
 
 GROUP: Final = "admissionregistration.k8s.io"
@@ -174,47 +174,11 @@ def _plain(expression: object) -> str:
     return re.sub(r"\s+", " ", str(expression))
 
 
-_PATHS: Final = {
+PATHS: Final = {
     "policy": f"/apis/{GROUP}/v1/validatingadmissionpolicies/",
     "binding": f"/apis/{GROUP}/v1/validatingadmissionpolicybindings/",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class InstalledFence:
-    """What the API server has: `fence` is None if it is not there, or not as it is published.
-
-    `missing` is `policy` or `binding`, or empty; `denied` is the refusal to those who may not ask. `uid` is made of
-    those of both. `serves_parameters` is False where the policy refuses everything for lack of its parameters' kind.
-    """
-
-    fence: RulesFence | PoolsFence | None = None
-    missing: str = ""
-    denied: ApiError | None = None
-    uid: str = ""
-    serves_parameters: bool = True
-
-
-async def read_fence(session: ApiSession) -> InstalledFence:
-    """Return the policy with its binding. Raises ApiError and ApiUnreachable if that cannot be known."""
-    found: list[dict[str, Any]] = []
-    missing = ""
-    for what, path in _PATHS.items():
-        try:
-            found.append(await session.request("GET", path + OWNED_POLICY))
-        except ApiError as error:
-            if error.is_missing_right:
-                return InstalledFence(denied=error)
-            if error.status != 404:
-                raise
-            missing = missing or what
-    if missing:
-        return InstalledFence(missing=missing)
-    fence, uid = fenced(*found), "/".join(str(each["metadata"].get("uid") or "") for each in found)
-    if not isinstance(fence, RulesFence):
-        return InstalledFence(fence, uid=uid)
-    rules = replace(KINDS["DeviceTaintRule"], versions=(fence.version,))
-    return InstalledFence(fence, uid=uid, serves_parameters=bool(await served(session, {rules.kind: rules})))
+"""Of a policy and of its binding, which has the same name."""
 
 
 async def refuses(
@@ -255,7 +219,7 @@ async def read_maintenance_fence(session: ApiSession) -> str:
     """
     policy, binding = _load_published("maintenance_policy.yaml")
     try:
-        found = [await session.request("GET", where + MAINTENANCE_POLICY) for where in _PATHS.values()]
+        found = [await session.request("GET", where + MAINTENANCE_POLICY) for where in PATHS.values()]
     except (ApiError, ApiUnreachable):
         return ""
     is_fenced = (

@@ -268,12 +268,6 @@ def annotation(claim: ResourceClaim) -> str | None:
     return claim.metadata.annotations.get(PENDING_ANNOTATION)
 
 
-def version_of(claim: ResourceClaim) -> tuple[str, str, str, str]:
-    """Return what each write names: namespace, name, uid and resourceVersion of a claim."""
-    metadata = claim.metadata
-    return metadata.namespace, metadata.name, metadata.uid, metadata.resource_version
-
-
 def order(claim: ResourceClaim) -> tuple[str, str, str]:
     """Return what claims are sorted by: the oldest first, then by namespace and name."""
     metadata = claim.metadata

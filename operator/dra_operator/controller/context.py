@@ -75,9 +75,5 @@ class Context:
         return len(published) == len(results) and not all(map(self._is_settled, results))
 
     def _is_settled(self, result: DeviceRequestAllocationResult) -> bool:
-        pool = self.inventory.pools.get((result.driver, result.pool))
-        for slice_ in pool.slices.values() if pool is not None else ():
-            index = slice_.indexes.get(result.device)
-            if index is not None:
-                return bool(slice_.ours >> index & 1)
-        return False
+        found = next(self.inventory.find_device(result.driver, result.pool, result.device), None)
+        return found is not None and bool(found[0].ours >> found[1] & 1)

@@ -15,7 +15,7 @@ from dra_operator.api.names import FINALIZER, OPT_OUT_LABEL
 from dra_operator.api.text import shortened
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.reflector import Delta
-from dra_operator.cluster.writes import allocation_of, fence, finalizers_of
+from dra_operator.cluster.writes import Write, allocation_of, fence, finalizers_of
 from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimScope, Key, text
 from dra_operator.controller.context import Context
@@ -32,15 +32,6 @@ AGAIN = (1.0, 30.0)
 log = get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class _FencedVersion:
-    """The version of a claim on which an allocation may be under way."""
-
-    uid: str
-    version: str
-    finalizers: tuple[str, ...]
-
-
 @dataclass(slots=True)
 class WriteFence:
     """The claims that an earlier operator may still be allocating. Written in the thread of cycles.
@@ -54,7 +45,8 @@ class WriteFence:
     _end: float = 0.0
     """When decisions need to wait no longer, by the clock, once everything has been listed."""
     _backoff: Backoff = field(init=False)
-    _claims: dict[Key, _FencedVersion] = field(default_factory=dict)
+    _claims: dict[Key, Write] = field(default_factory=dict)
+    """What ends each version on which an allocation may be under way."""
     _begun: int = 0
     """How many claims had to be fenced when decisions were first wanted."""
     _listed: bool = False
@@ -68,7 +60,7 @@ class WriteFence:
         if self._over or delta.kind != "ResourceClaim":
             return
         key = (delta.namespace, delta.name)
-        found = None if delta.body is None else _fenced_version(delta.body, self.context.claims.scope)
+        found = None if delta.body is None else _plan_fence(key, delta.body, self.context.claims.scope)
         if not self._listed and found is not None:
             self._claims[key] = found
         elif key in self._claims and self._claims[key] != found:
@@ -85,10 +77,10 @@ class WriteFence:
             self._finish()
             return False
         self._backoff.pop_expired()
-        for key, found in self._claims.items():
-            if key not in self.context.in_flight and not self._backoff.holds(key, found.uid, found.version):
-                self.context.in_flight.submit(fence(key, found.uid, found.version, found.finalizers))
-                self._backoff.add(key, found.uid, *AGAIN)
+        for key, write in self._claims.items():
+            if key not in self.context.in_flight and not self._backoff.holds(key, write.uid, write.version):
+                self.context.in_flight.submit(write)
+                self._backoff.add(key, write.uid, *AGAIN)
         return True
 
     def reasons(self) -> tuple[str, ...]:
@@ -122,8 +114,8 @@ class WriteFence:
         return shortened([text(key) for key in tuple(self._claims)])
 
 
-def _fenced_version(body: dict[str, Any], scope: ClaimScope) -> _FencedVersion | None:
-    """Return the version of a claim if an operator may have sent an allocation on it, else None.
+def _plan_fence(key: Key, body: dict[str, Any], scope: ClaimScope) -> Write | None:
+    """Return what ends the version of a claim if an operator may have sent an allocation on it, else None.
 
     It is read straight from the wire, so that a claim that cannot be understood any more counts, too. Where gated pods
     are ours, the claims that were made for pods are among them, whatever has become of these.
@@ -141,7 +133,7 @@ def _fenced_version(body: dict[str, Any], scope: ClaimScope) -> _FencedVersion |
         owner.get("controller") for owner in metadata.get("ownerReferences") or ()
     ):
         return None
-    return _FencedVersion(metadata["uid"], metadata["resourceVersion"], finalizers)
+    return fence(key, metadata["uid"], metadata["resourceVersion"], finalizers)
 
 
 @dataclass(slots=True)

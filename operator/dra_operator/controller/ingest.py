@@ -13,18 +13,12 @@ from dra_operator.api.read import ObjectError, read_object
 from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.reflector import Delta
+from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimStore, Key, PodUse, Standing
+from dra_operator.controller.facts import EventRequest, subject_of, warning
 from dra_operator.inventory import Inventory
 from dra_operator.ledger import Ledger
 from dra_operator.questions import fault_texts
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """An object of which all or a part counts as absent, and why."""
-
-    subject: Subject
-    message: str
 
 
 @dataclass(slots=True)
@@ -33,9 +27,9 @@ class DeltaEffects:
 
     `requeue_all`: something that every pending claim depends on. `requeue`: claims that may be decided differently by
     themselves. `seen`: claims that arrived at all. `gone`: those that ended, though one of the same name may have come
-    since. `foreign`: those that somebody else has allocated. `unreadable`: why each object that arrived cannot be
-    understood; None if it can be, or is gone. `bad_labels`: what is wrong with labels of our claims; None if it is
-    mended, or the claim is gone or not ours.
+    since. `foreign`: those that somebody else has allocated. `unreadable`: what is told of each object that arrived and
+    cannot be understood; None if it can be, or is gone. `bad_labels`: what is told of labels of our claims; None if
+    that is mended, or the claim is gone or not ours.
     """
 
     requeue_all: bool = False
@@ -43,8 +37,8 @@ class DeltaEffects:
     seen: set[Key] = field(default_factory=set)
     gone: set[Key] = field(default_factory=set)
     foreign: set[Key] = field(default_factory=set)
-    unreadable: dict[tuple[str, str, str], Unreadable | None] = field(default_factory=dict)
-    bad_labels: dict[Key, Unreadable | None] = field(default_factory=dict)
+    unreadable: dict[tuple[str, str, str], EventRequest | None] = field(default_factory=dict)
+    bad_labels: dict[Key, EventRequest | None] = field(default_factory=dict)
 
 
 class Ingest:
@@ -68,7 +62,7 @@ class Ingest:
             obj = None if delta.body is None else read_object(delta.body, delta.kind)
             effects.unreadable[place] = None
         except ObjectError as error:
-            effects.unreadable[place] = Unreadable(_subject(delta), str(error))
+            effects.unreadable[place] = warning(_subject(delta), messages.EVENT_INVALID, str(error))
             obj = _holding_devices(delta)
         if delta.kind == "ResourceClaim":
             self._apply_claim((delta.namespace, delta.name), obj, effects)
@@ -112,7 +106,7 @@ class Ingest:
     ) -> None:
         problem = None if claim is None else fault_texts.odd_label(claim.metadata.labels)
         if claim is not None and problem and self._claims.standing(claim) in (Standing.OURS, Standing.GATED):
-            effects.bad_labels[key] = Unreadable(Subject("ResourceClaim", *key, claim.metadata.uid), problem)
+            effects.bad_labels[key] = warning(subject_of(claim), messages.EVENT_INVALID, problem)
         elif before is not None and fault_texts.odd_label(before.metadata.labels):
             effects.bad_labels[key] = None
 

@@ -8,113 +8,22 @@ after five seconds, so clean-up stops the manager itself.
 import asyncio
 import contextlib
 import signal
-import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
-import aiohttp
 import kopf
 
 from dra_operator._version import __version__
 from dra_operator.allocator.self_check import SelfCheckError, run_self_check
-from dra_operator.cluster.credentials import Access, tls_context
-from dra_operator.cluster.faults import Defect, DefectLogger
-from dra_operator.cluster.session import in_thread
+from dra_operator.cluster.credentials import Access
+from dra_operator.cluster.faults import Defect
 from dra_operator.controller import messages
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.manager import Manager
 from dra_operator.controller.settings import Settings, Tuning
-from dra_operator.kinds.handlers import OwnKind
-from dra_operator.kinds.runtime import FindVerbs, KindsRuntime
+from dra_operator.kinds.runtime import EndlessBackoff, register_login, tune
 
 log = get_logger()
-
-
-class EndlessBackoff:
-    """Back-offs in seconds that never end: a control plane that is away for an hour is no reason to exit.
-
-    They know which of Kopf's tasks they keep going. Of these, Kopf leaves its first look at what is served
-    behind when it ends, and then waits five seconds for it in vain.
-    """
-
-    def __init__(self) -> None:
-        self._asking: set[asyncio.Task[Any]] = set()
-
-    def __iter__(self) -> Iterator[float]:
-        """Return 1, 2, 4, ... up to 30, for ever; each request of Kopf's begins here, in its task."""
-        if (task := asyncio.current_task()) is not None:
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
-        return self.seconds()
-
-    def end(self) -> None:
-        """Cancel the tasks that still ask the API server for something."""
-        for task in self._asking:
-            task.cancel()
-
-    @staticmethod
-    def seconds() -> Iterator[float]:
-        """Yield 1, 2, 4, ... up to 30, for ever."""
-        seconds = 1.0
-        while True:
-            yield seconds
-            seconds = min(seconds * 2, 30.0)
-
-
-class LoginPace:
-    """How long to wait before the next login, so that credentials that are refused are not offered in a hot loop.
-
-    Kopf logs in anew after each 401 of its first look at what is served, and takes what it gets for new
-    credentials each time, since they end later. `clock` is a monotonic clock in seconds.
-    """
-
-    LASTING = 60.0
-    """Credentials that were good for so long, in seconds, are replaced at once."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._backoff = EndlessBackoff.seconds()
-        self._last: float | None = None
-
-    def pause(self) -> float:
-        """Return how many seconds to wait before the login that is asked for now: 0, or 1, 2, 4, ... up to 30."""
-        now, pause = self._clock(), 0.0
-        if self._last is None or now >= self._last + self.LASTING:
-            self._backoff = EndlessBackoff.seconds()
-        else:
-            pause = next(self._backoff)
-        self._last = now + pause
-        return pause
-
-
-def session_for(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
-    """Return the access `info` as a session of Kopf's, with our trust in certificates. Kopf closes it."""
-    session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=tls_context(info)),
-        headers=info.as_http_headers(),
-        proxy=info.proxy_url,
-    )
-    return kopf.AiohttpSession(
-        aiohttp_session=session,
-        server=info.server,
-        default_namespace=info.default_namespace,
-        expiration=info.expiration,
-    )
-
-
-def tune(settings: kopf.OperatorSettings, backoff: EndlessBackoff, drain: float) -> None:
-    """Set Kopf up as a shell only. `drain` is how long writes get at the end. Source: docs/kopf.md."""
-    settings.peering.standalone = True
-    settings.posting.enabled = False
-    settings.scanning.disabled = True
-    settings.networking.error_backoffs = backoff
-    settings.networking.request_timeout = 60
-    settings.networking.connect_timeout = 10
-    settings.watching.server_timeout = 300
-    # After a signal Kopf kills its own process then, however much is still to be written.
-    settings.process.ultimate_exiting_timeout = 60 + 2 * drain
-    settings.execution.default_backoff = 10
 
 
 def build_registry(
@@ -146,31 +55,6 @@ def build_registry(
         stopped()
 
     return registry
-
-
-def register_login(registry: kopf.OperatorRegistry, access: Access) -> None:
-    """Add the handler by which Kopf logs in."""
-    pace = LoginPace()
-
-    @kopf.on.login(registry=registry, id="access")
-    async def login(**_: Any) -> kopf.AiohttpSession:
-        await asyncio.sleep(pace.pause())
-        return session_for(await in_thread("credentials", access.connection_info))
-
-
-def build_kinds(
-    access: Access, kinds: Sequence[OwnKind], find_verbs: FindVerbs, defect_logger: DefectLogger
-) -> KindsRuntime:
-    """Return what runs kinds of our own."""
-
-    def tune_kinds(settings: kopf.OperatorSettings) -> None:
-        tune(settings, EndlessBackoff(), drain=0)
-        # One that does not end must not kill the process.
-        settings.process.ultimate_exiting_timeout = None
-
-    return KindsRuntime(
-        kinds, find_verbs, lambda registry: register_login(registry, access), tune_kinds, defect_logger
-    )
 
 
 def _expect_signals() -> None:
@@ -230,7 +114,7 @@ async def serve(
         on_crash=on_crash,
         settle=settle,
         tuning=tuning,
-        build_kinds=partial(build_kinds, access),
+        runs_kinds=True,
     )
     try:
         # Before Kopf, which would take seconds to give up.

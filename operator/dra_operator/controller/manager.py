@@ -9,11 +9,11 @@ has been listed once: with half of the objects, devices in use would look free, 
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from functools import partial
 from random import random
 from secrets import randbits
-from typing import Any, TypeAlias
+from typing import Any
 
 from dra_operator.allocator.allocator import Allocator
 from dra_operator.allocator.budget import Limits
@@ -25,7 +25,7 @@ from dra_operator.cluster.backoff import DEFAULT_BACKOFF
 from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.discovery import Served, served, server_version
 from dra_operator.cluster.events import EventRecorder, Subject
-from dra_operator.cluster.faults import Defect, DefectLogger
+from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe, ask
 from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
@@ -48,9 +48,8 @@ from dra_operator.controller.waiting_pods import VOLUMES
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement
-from dra_operator.kinds.handlers import OwnKind
 from dra_operator.kinds.own_kinds import build_own_kinds
-from dra_operator.kinds.runtime import FindVerbs, KindsRuntime
+from dra_operator.kinds.runtime import KindsRuntime
 from dra_operator.kinds.world import World
 from dra_operator.ledger import Ledger
 
@@ -86,17 +85,14 @@ OLDER_ANSWERS = 10
 CATCHING_UP_SECONDS = 1.0
 """How long a watch that is open again may take to deliver what was missed."""
 
-BuildKinds: TypeAlias = Callable[[Sequence[OwnKind], FindVerbs, DefectLogger], KindsRuntime]
-
 log = get_logger()
 
 
 class Manager:
     """The operator without Kopf.
 
-    `build_kinds` builds what runs the kinds of our own. `on_crash` is called on the event loop when the process has to
-    begin anew; `settle` is called once, in another
-    thread, when everything has been listed and taken in.
+    `runs_kinds`: the kinds of our own as well. `on_crash` is called on the event loop when the process has to begin
+    anew; `settle` is called once, in another thread, when everything has been listed and taken in.
     """
 
     def __init__(
@@ -107,7 +103,7 @@ class Manager:
         on_crash: Callable[[], None],
         settle: Callable[[], None] = lambda: None,
         tuning: Tuning = Tuning(),  # noqa: B008 - it is frozen
-        build_kinds: BuildKinds | None = None,
+        runs_kinds: bool = False,
     ) -> None:
         self.metrics = Metrics()
         self.address: str | None = None
@@ -142,7 +138,7 @@ class Manager:
         self._read_access = ReadAccess(
             self._own_subject(), self._record, self._tuning.event_refresh_seconds, clock
         )
-        self._build_kinds = build_kinds
+        self._runs_kinds = runs_kinds
         self._kinds: asyncio.Task[None] | None = None
         self._writers: dict[str, Writer] = {}
         """By what they write to."""
@@ -325,12 +321,12 @@ class Manager:
 
     def _start_kinds(self) -> None:
         """Start what runs the kinds of our own."""
-        if self._build_kinds is None or self._scope is ClaimScope.NONE or self._stopping:
+        if not self._runs_kinds or self._scope is ClaimScope.NONE or self._stopping:
             return
         kinds = build_own_kinds(
             self._world, self._tuning.maintenance_quiet_seconds, self._settings.ownership_settle_seconds
         )
-        runtime = self._build_kinds(kinds, self._world.find_verbs, self.metrics.defect_logger)
+        runtime = KindsRuntime(self._access, kinds, self._world.find_verbs, self.metrics.defect_logger)
         self._kinds = self._spawn("kinds", runtime.run())
 
     def _build_writer(self, served: Served) -> Writer:

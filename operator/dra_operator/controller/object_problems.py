@@ -19,9 +19,9 @@ from dra_operator.cluster.reflector import Delta
 from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
 from dra_operator.controller.context import Context
+from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.facts import Problem as FactProblem
-from dra_operator.controller.ingest import DeltaEffects, Unreadable
-from dra_operator.controller.logs import get_logger
+from dra_operator.controller.ingest import DeltaEffects
 from dra_operator.inventory.object_faults import Problem
 from dra_operator.inventory.ownership import owns, tolerance_problem
 from dra_operator.inventory.slices import PoolKey
@@ -37,8 +37,6 @@ Drivers publish the slices of a pool one after the other, and each update makes 
 was deleted by mistake is published again 30 s later by drivers built on Kubernetes' library (its `DefaultSyncDelay`).
 """
 
-log = get_logger()
-
 
 @dataclass(slots=True)
 class ObjectProblems:
@@ -52,30 +50,26 @@ class ObjectProblems:
     _incomplete: dict[PoolKey, float] = field(default_factory=dict)
     """Since when each pool is incomplete, by the clock, in whatever generation: none of them was whole."""
     _due: float | None = None
-    _unreadable: dict[tuple[str, str, str], Unreadable] = field(default_factory=dict)
+    _unreadable: set[tuple[str, str, str]] = field(default_factory=set)
     _blames: dict[Key, _Blame] = field(default_factory=dict)
     _blamed: dict[_Blame, set[Key]] = field(default_factory=dict)
 
     def observe(self, effects: DeltaEffects) -> None:
         """Take in which objects can be understood, and which cannot."""
-        for place, unreadable in effects.unreadable.items():
-            fact = ("unreadable", place)
-            if unreadable is None:
-                self._unreadable.pop(place, None)
-                self.context.events.clear(fact)
-                continue
-            self._unreadable[place] = unreadable
-            self.context.metrics.object_errors.labels(place[0]).inc()
-            self.context.events.report_problem(
-                fact, unreadable.subject, messages.EVENT_INVALID, unreadable.message
-            )
-        for key, problem in effects.bad_labels.items():
-            if problem is None:
-                self.context.events.clear(("label", key))
-            else:
-                self.context.events.report_problem(
-                    ("label", key), problem.subject, messages.EVENT_INVALID, problem.message
-                )
+        for place, event in effects.unreadable.items():
+            self._state(("unreadable", place), event)
+            self._unreadable.discard(place)
+            if event is not None:
+                self._unreadable.add(place)
+                self.context.metrics.object_errors.labels(place[0]).inc()
+        for key, event in effects.bad_labels.items():
+            self._state(("label", key), event)
+
+    def _state(self, fact: Hashable, event: EventRequest | None) -> None:
+        if event is None:
+            self.context.events.clear(fact)
+        else:
+            self.context.events.report_problem(fact, event.subject, event.reason, event.message)
 
     def blame(self, key: Key, failed: Failed) -> None:
         """State that the decision about a claim ended because of an object.

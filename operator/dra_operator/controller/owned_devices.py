@@ -9,8 +9,9 @@ settled. Source: docs/ownership.md.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
+from dra_operator.api.kinds import KINDS
 from dra_operator.api.names import OWNED_FINALIZER, OWNED_POLICY, SETTLED_ANNOTATION
 from dra_operator.api.text import listed
 from dra_operator.api.types import (
@@ -18,14 +19,15 @@ from dra_operator.api.types import (
     DeviceTaintRule,
     DeviceTaintSelector,
 )
+from dra_operator.cluster.discovery import served
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.ownership_policy import (
-    InstalledFence,
+    PATHS,
     PoolsFence,
     RuleAnswer,
     RuleProbe,
     RulesFence,
-    read_fence,
+    fenced,
 )
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writes import Denied, Stale, Stored, Unclear, Write, WriteOutcome, mark_rule
@@ -510,12 +512,8 @@ class OwnedDevices:
         After one that was a breach, a device that is only owned counts as well.
         """
         is_breached = self.context.clock() < self.timer.breach_ends
-        pool = self.context.inventory.pools.get((result.driver, result.pool))
-        for slice_ in pool.slices.values() if pool is not None else ():
-            index = slice_.indexes.get(result.device)
-            if index is None or not (
-                slice_.ours >> index & 1 or (is_breached and self._is_owned(slice_, result))
-            ):
+        for slice_, index in self.context.inventory.find_device(result.driver, result.pool, result.device):
+            if not (slice_.ours >> index & 1 or (is_breached and self._is_owned(slice_, result))):
                 continue
             self.context.metrics.foreign_allocations.inc()
             device, quiet = slice_.path(index), self.timer.quiet if is_breach else None
@@ -602,26 +600,14 @@ class PolicyProbe:
         try:
             if not self._username:
                 self._username = await _own_username(session)
-            installed = await read_fence(session)
+            state, notes = await _read_policy(session, self._username)
         except (ApiError, ApiUnreachable):
             return
-        before, self._notes = self._notes, tuple(_problems(installed, self._username))
+        before, self._notes = self._notes, notes
         for note in self._notes:
             if note not in before:
                 log.warning(messages.OWNERSHIP_UNFIT, why=note)
-        self.report(self._state_of(installed))
-
-    def _state_of(self, installed: InstalledFence) -> PolicyState:
-        """Return what the policy protects, and if it protects nothing, why."""
-        if installed.denied is not None:
-            return PolicyState(None, messages.forbidden(installed.denied))
-        if installed.missing:
-            return PolicyState(None, f"the {installed.missing} {OWNED_POLICY} is not installed")
-        if installed.fence is None:
-            return PolicyState(None, f"the policy {OWNED_POLICY} or its binding is not as it was published")
-        if not installed.serves_parameters:
-            return PolicyState(None, f"the policy {OWNED_POLICY} has no parameters here")
-        return PolicyState(installed.fence, uid=installed.uid)
+        self.report(state)
 
     def notes(self) -> tuple[str, ...]:
         """Return what is wrong with the policy that is installed, a line each."""
@@ -641,10 +627,33 @@ async def _own_username(session: ApiSession) -> str:
     return str(((review.get("status") or {}).get("userInfo") or {}).get("username") or "")
 
 
-def _problems(installed: InstalledFence, username: str) -> list[str]:
-    found = []
-    if not installed.serves_parameters:
-        found.append(messages.refuses_all(OWNED_POLICY))
-    if installed.fence is not None and username and installed.fence.username != username:
-        found.append(messages.not_exempt(OWNED_POLICY, installed.fence.username, username))
-    return found
+async def _read_policy(session: ApiSession, username: str) -> tuple[PolicyState, tuple[str, ...]]:
+    """Return what the installed policy protects, and if that is nothing, why; and what is wrong with it, a line each.
+
+    `username` is the operator's. Raises ApiError and ApiUnreachable if that cannot be known.
+    """
+    found, missing = list[dict[str, Any]](), ""
+    for what, path in PATHS.items():
+        try:
+            found.append(await session.request("GET", path + OWNED_POLICY))
+        except ApiError as error:
+            if error.is_missing_right:
+                return PolicyState(None, messages.forbidden(error)), ()
+            if error.status != 404:
+                raise
+            missing = missing or what
+    if missing:
+        return PolicyState(None, f"the {missing} {OWNED_POLICY} is not installed"), ()
+    fence = fenced(*found)
+    if fence is None:
+        return PolicyState(None, f"the policy {OWNED_POLICY} or its binding is not as it was published"), ()
+    state = PolicyState(fence, uid="/".join(str(each["metadata"].get("uid") or "") for each in found))
+    notes = list[str]()
+    if isinstance(fence, RulesFence):
+        rules = replace(KINDS[_KIND], versions=(fence.version,))
+        if not await served(session, {_KIND: rules}):
+            state = PolicyState(None, f"the policy {OWNED_POLICY} has no parameters here")
+            notes.append(messages.refuses_all(OWNED_POLICY))
+    if username and fence.username != username:
+        notes.append(messages.not_exempt(OWNED_POLICY, fence.username, username))
+    return state, tuple(notes)

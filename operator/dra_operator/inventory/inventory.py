@@ -160,6 +160,13 @@ class Inventory:
         """True if the namespace is known and its label permits admin access. Source: docs/dra-semantics 6."""
         return self._namespaces.get(namespace, {}).get(ADMIN_ACCESS_LABEL) == "true"
 
+    def find_device(self, driver: str, pool: str, name: str) -> Iterator[tuple[Slice, int]]:
+        """Yield the slices that publish a device, each with its index there."""
+        found = self.pools.get((driver, pool))
+        for slice_ in found.slices.values() if found is not None else ():
+            if (index := slice_.indexes.get(name)) is not None:
+                yield slice_, index
+
     def tainted_by(self, rule: DeviceTaintRule, slice_: Slice) -> int:
         """Return which devices of a slice a rule taints, as a set of bits."""
         return self.rule_selectors.tainted(rule, slice_)

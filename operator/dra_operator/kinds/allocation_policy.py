@@ -37,20 +37,13 @@ from dra_operator.kinds.selector import Selector, from_rule_selector
 KIND: Final = "AllocationPolicy"
 PLURAL: Final = "allocationpolicies"
 IN_USE: Final = "in-use"
-EVENT_OWNING: Final = "Owning"
-EVENT_SETTLED: Final = "Settled"
-EVENT_NOT_FENCED: Final = "NotFenced"
-EVENT_OVERLAPPING: Final = "Overlapping"
-EVENT_RELEASING: Final = "Releasing"
-EVENT_GIVEN_BACK: Final = "GivenBack"
 _EVENTS: Final = {
-    ("Settled", "True"): EVENT_SETTLED,
-    ("Fenced", "False"): EVENT_NOT_FENCED,
-    ("Overlapping", "True"): EVENT_OVERLAPPING,
-    ("Releasing", "True"): EVENT_RELEASING,
+    ("Settled", "True"): ("Settled", False),
+    ("Fenced", "False"): ("NotFenced", True),
+    ("Overlapping", "True"): ("Overlapping", True),
+    ("Releasing", "True"): ("Releasing", False),
 }
-"""Of which conditions, as they become so, there is an Event, and its reason."""
-_WARNINGS: Final = frozenset((EVENT_NOT_FENCED, EVENT_OVERLAPPING))
+"""Of which conditions, as they become so, there is an Event: its reason, and whether it is a warning."""
 
 _NOTHING: Final = Selector("")
 ClaimName: TypeAlias = tuple[str, str]
@@ -421,12 +414,13 @@ def _releasing(told: Sequence[Body], releasing: Iterable[ClaimName]) -> Body:
 def _find_events(before: Mapping[str, Any], after: Body, changes: Iterable[Change]) -> Iterator[PlanEvent]:
     """Yield what has become otherwise since a status."""
     if made := [change.body["metadata"]["name"] for change in changes if isinstance(change, Create)]:
-        yield PlanEvent(EVENT_OWNING, f"{first_names(made)}: {after['hits']}; what claims hold stays theirs")
+        yield PlanEvent("Owning", f"{first_names(made)}: {after['hits']}; what claims hold stays theirs")
     known = {each["type"]: each["status"] for each in before.get("conditions") or ()}
     for each in after["conditions"]:
-        reason = _EVENTS.get((each["type"], each["status"]))
-        if reason is not None and known.get(each["type"]) != each["status"]:
-            yield PlanEvent(reason, each["message"], is_warning=reason in _WARNINGS)
+        event = _EVENTS.get((each["type"], each["status"]))
+        if event is not None and known.get(each["type"]) != each["status"]:
+            reason, is_warning = event
+            yield PlanEvent(reason, each["message"], is_warning)
     left = {each["rule"] for each in after["rules"]}
     gone = [
         each["rule"]
@@ -435,4 +429,4 @@ def _find_events(before: Mapping[str, Any], after: Body, changes: Iterable[Chang
     ]
     if gone:
         text = f"{first_names(gone)}: the operator decides about these devices no more"
-        yield PlanEvent(EVENT_GIVEN_BACK, text)
+        yield PlanEvent("GivenBack", text)

@@ -121,8 +121,8 @@ class MaintenanceController:
 
     async def _recall_misfit(self, found: MaintenancePlan, listed: Iterable[Body], now: datetime) -> str:
         """Return what would not fit, as of a while ago if nothing else is to begin: a trial holds up decisions."""
-        own = found.maintenance
-        question = (found.begun, own.spec.must_still_fit)
+        own = found.own
+        question = (*found.begun,), own.spec.must_still_fit
         known = self._misfits.get(own.uid)
         if known is not None and known.question == question and now < known.due:
             return known.text
@@ -138,7 +138,7 @@ class MaintenanceController:
         """Return what of `spec.mustStillFit` would not fit once the cards are out of service that are begun."""
         demands: list[Demand] = []
         counts: Counter[str] = Counter()
-        for each in found.maintenance.spec.must_still_fit:
+        for each in found.own.spec.must_still_fit:
             name = f"{each.namespace}/{each.resource_claim_template_name}"
             body = await self.world.find_template(each.namespace, each.resource_claim_template_name)
             if body is None:
@@ -152,7 +152,7 @@ class MaintenanceController:
             ]
             demands.append(Demand(name, tuple(made)))
         # What another maintenance began a moment ago, no watch may have brought.
-        devices = _read_devices(listed) | {name_rule(found.maintenance.uid, key): key for key in found.begun}
+        devices = _read_devices(listed) | {name_rule(found.own.uid, key): key for key in found.begun}
         return await self.world.ask(lambda state: find_misfit(state, devices, demands))
 
     async def _find_fences(
@@ -220,9 +220,9 @@ class MaintenanceController:
             except ApiError as error:
                 # What is refused keeps neither the other devices from their taint, nor the status from saying so.
                 refused.append(str(error))
-        evictions = {each: await self._evict(each) for each in found.evictions}
+        evictions = {each: await self._evict(each) for each in found.evicted.values()}
         concluded = build_result(found, evictions, refused)
-        own = Subject(KIND, "", found.maintenance.name, found.maintenance.uid)
+        own = Subject(KIND, "", found.own.name, found.own.uid)
         self.world.record_events(own, concluded.events)
         for event in concluded.events:
             if event.reason == SAFE:

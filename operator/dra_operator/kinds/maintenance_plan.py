@@ -80,28 +80,6 @@ class Eviction:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class MaintenancePlan:
-    """What is to be done for a maintenance, and what will be told of it.
-
-    `blocked` says which other maintenance works on a card, `misfit` what would not fit without the next one,
-    `unresolved` what of the spec names nothing. `beginning` are the cards that are begun by it, `begun` the devices of
-    all that are.
-    """
-
-    maintenance: Maintenance
-    changes: tuple[Change, ...]
-    evictions: tuple[Eviction, ...]
-    events: tuple[PlanEvent, ...]
-    entries: tuple[CardStatus, ...]
-    blocked: Mapping[str, str]
-    unresolved: tuple[str, ...]
-    is_released: bool
-    begun: tuple[DeviceKey, ...] = ()
-    beginning: tuple[str, ...] = ()
-    misfit: str = ""
-
-
 def read_rule(body: Mapping[str, Any], uid: str) -> MaintenanceRule | None:
     """Return a DeviceTaintRule as on the wire; None of one that is not of a maintenance of this uid."""
     metadata = body["metadata"]
@@ -143,7 +121,7 @@ def plan(
     quiet: Quiet,
     api_version: str,
     misfit: str = "",
-) -> MaintenancePlan:
+) -> "MaintenancePlan":
     """Return what is to be done for a maintenance.
 
     `others` are the other maintenances; `cards` those that it names, and `rules` its own; `holders` is known of claims
@@ -153,27 +131,16 @@ def plan(
     mine = list(rules)
     before = {each.name: each for each in own.entries}
     intact = {each.device: each for each in mine if each.device is not None and not each.is_deleted}
-    found = _CardPlanner(own, holders, now, quiet, api_version, misfit, before, intact)
+    found = MaintenancePlan(own, holders, now, quiet, api_version, misfit, before, intact)
+    found.is_released = not mine and own.is_deleted
     chosen = sorted(cards, key=lambda each: each.name)
-    unresolved = _find_unresolved(own, chosen)
+    found.unresolved = _find_unresolved(own, chosen)
     if len(chosen) > MOST_CARDS:
         text = f"spec.devices names {len(chosen)} cards, of {MOST_CARDS} at most: nothing more is begun"
-        unresolved, chosen = (text,), [each for each in chosen if each.name in before]
+        found.unresolved, chosen = (text,), [each for each in chosen if each.name in before]
     found.decide(chosen, list(others))
     found.write_rules(mine)
-    return MaintenancePlan(
-        own,
-        tuple(found.changes),
-        tuple(found.evictions.values()),
-        tuple(found.events),
-        tuple(found.entries),
-        found.blocked,
-        unresolved,
-        is_released=not mine and own.is_deleted,
-        begun=tuple(found.needed),
-        beginning=tuple(found.beginning),
-        misfit=misfit,
-    )
+    return found
 
 
 def _find_unresolved(own: Maintenance, cards: Sequence[Card]) -> tuple[str, ...]:
@@ -188,8 +155,13 @@ def _find_unresolved(own: Maintenance, cards: Sequence[Card]) -> tuple[str, ...]
 
 
 @dataclass(slots=True)
-class _CardPlanner:
-    """What a plan is made of, and what it has found so far."""
+class MaintenancePlan:
+    """What is to be done for a maintenance, and what will be told of it; before that, of what it is made.
+
+    `blocked` says which other maintenance works on a card, `misfit` what would not fit without the next one,
+    `unresolved` what of the spec names nothing. `beginning` are the cards that are begun by it, `begun` the devices of
+    all that are.
+    """
 
     own: Maintenance
     holders: Mapping[ClaimName, Holder]
@@ -201,12 +173,15 @@ class _CardPlanner:
     rules: Mapping[DeviceKey, MaintenanceRule]
     """Those that are as they were made."""
     changes: list[Change] = field(default_factory=list)
-    evictions: dict[str, Eviction] = field(default_factory=dict)
+    evicted: dict[str, Eviction] = field(default_factory=dict)
+    """By the uid of the pod."""
     events: list[PlanEvent] = field(default_factory=list)
     entries: list[CardStatus] = field(default_factory=list)
     blocked: dict[str, str] = field(default_factory=dict)
-    needed: dict[DeviceKey, None] = field(default_factory=dict)
+    begun: dict[DeviceKey, None] = field(default_factory=dict)
     beginning: list[str] = field(default_factory=list)
+    unresolved: tuple[str, ...] = ()
+    is_released: bool = False
 
     def decide(self, cards: Sequence[Card], others: Sequence[Maintenance]) -> None:
         """Find out the phase of each card. Those that were begun stay so, and make others wait."""
@@ -231,7 +206,7 @@ class _CardPlanner:
                 free -= 1
         for card in cards:
             if card.name in begun:
-                self.needed |= dict.fromkeys(card.devices)
+                self.begun |= dict.fromkeys(card.devices)
         for card in cards:
             if card.name in finished:
                 self.entries.append(self._return(card, was_begun=card.name in returning))
@@ -297,7 +272,7 @@ class _CardPlanner:
     def _return(self, card: Card, *, was_begun: bool) -> CardStatus:
         if not was_begun:
             return self._enter(card, "Returned", "")
-        if any(key in self.rules and key not in self.needed for key in card.devices):
+        if any(key in self.rules and key not in self.begun for key in card.devices):
             return self._enter(card, "Finished", "the taint is being taken off")
         if not card.is_published:
             return self._enter(
@@ -352,7 +327,7 @@ class _CardPlanner:
         if eviction.key in entry.evicted:
             return "not evicted, as a pod of its owner was evicted from this device before"
         # One that holds several cards is evicted for the sake of the first.
-        self.evictions.setdefault(holder.pod.uid, eviction)
+        self.evicted.setdefault(holder.pod.uid, eviction)
         return "being evicted"
 
     # --- rules
@@ -372,11 +347,11 @@ class _CardPlanner:
         gone = [
             rule
             for rule in rules
-            if not rule.is_deleted and (rule.device is None or rule.device not in self.needed)
+            if not rule.is_deleted and (rule.device is None or rule.device not in self.begun)
         ]
         self.changes += [Delete(RULE, rule.name, rule.uid) for rule in gone]
         names = {rule.name for rule in rules}
-        for key in self.needed:
+        for key in self.begun:
             # One that is being deleted, or was edited, is in the way for a moment.
             if key not in self.rules and name_rule(self.own.uid, key) not in names:
                 self.changes.append(Create(RULE, build_rule(self.own, key, self.api_version)))

@@ -21,7 +21,7 @@ def build_result(plan: MaintenancePlan, evictions: Mapping[Eviction, str], refus
         if not why
     ]
     status = {
-        "observedGeneration": plan.maintenance.generation,
+        "observedGeneration": plan.own.generation,
         "summary": _summarize(entries),
         "cards": [each.model_dump(mode="json", exclude_defaults=True) for each in entries],
         "conditions": [
@@ -29,7 +29,7 @@ def build_result(plan: MaintenancePlan, evictions: Mapping[Eviction, str], refus
             _drained(entries),
             _blocked(plan.blocked, plan.misfit, refused),
             _resolved(plan.unresolved),
-            _previewed(plan.maintenance.preview),
+            _previewed(plan.own.preview),
         ],
     }
     # Nothing of it waits for claims to end.

@@ -150,11 +150,8 @@ def _find_first(cards: Iterable[Card]) -> list[Card]:
 def _find_decider(inventory: Inventory, devices: Iterable[DeviceKey]) -> Decider:
     """Return who decides about such devices, and so says why a claim does not fit."""
     for key in devices:
-        pool = inventory.pools.get((key.driver, key.pool))
-        for slice_ in pool.slices.values() if pool is not None else ():
-            index = slice_.indexes.get(key.name)
-            if index is not None and slice_.ours >> index & 1:
-                return Decider.OPERATOR
+        if any(slice_.ours >> index & 1 for slice_, index in inventory.find_device(*key)):
+            return Decider.OPERATOR
     return Decider.KUBE_SCHEDULER
 
 

@@ -203,9 +203,8 @@ def _find_maintenance(claim: ResourceClaim, inventory: Inventory) -> str:
     """Return which device of a claim is in maintenance, or nothing."""
     rules = [each for each in inventory.rules.values() if each.spec.taint.key == MAINTENANCE_KEY]
     for result in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
-        pool = inventory.pools.get((result.driver, result.pool))
-        for slice_ in pool.slices.values() if pool is not None else ():
-            index = slice_.indexes.get(result.device)
-            if index is not None and any(inventory.tainted_by(rule, slice_) >> index & 1 for rule in rules):
-                return f"device {result.driver}/{result.pool}/{result.device} is in maintenance"
+        key = result.driver, result.pool, result.device
+        for slice_, index in inventory.find_device(*key):
+            if any(inventory.tainted_by(rule, slice_) >> index & 1 for rule in rules):
+                return f"device {'/'.join(key)} is in maintenance"
     return ""

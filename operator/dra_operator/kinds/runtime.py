@@ -9,16 +9,19 @@ import concurrent.futures
 import contextlib
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+import aiohttp
 import kopf
 
 from dra_operator.api.names import GROUP, KOPF_FINALIZER
 from dra_operator.cluster.backoff import doubled
+from dra_operator.cluster.credentials import Access, tls_context
 from dra_operator.cluster.faults import UNCOUNTED, Defect, DefectLogger
-from dra_operator.cluster.session import ApiError, ApiUnreachable
+from dra_operator.cluster.session import ApiError, ApiUnreachable, in_thread
 from dra_operator.kinds.changes import Body, Plan
 from dra_operator.kinds.handlers import OwnKind, Reconcile, register
 
@@ -49,24 +52,115 @@ class _ExpectedFilter(logging.Filter):
         return not text.startswith(_OF_NO_USE) and not any(left in text for left in self._left)
 
 
-class KindsRuntime:
-    """Runs Kopf for kinds.
+class EndlessBackoff:
+    """Back-offs in seconds that never end: a control plane that is away for an hour is no reason to exit.
 
-    `register_login` adds the handler by which Kopf logs in, `tune` sets up what is not about kinds.
+    They know which of Kopf's tasks they keep going. Of these, Kopf leaves its first look at what is served
+    behind when it ends, and then waits five seconds for it in vain.
     """
+
+    def __init__(self) -> None:
+        self._asking: set[asyncio.Task[Any]] = set()
+
+    def __iter__(self) -> Iterator[float]:
+        """Return 1, 2, 4, ... up to 30, for ever; each request of Kopf's begins here, in its task."""
+        if (task := asyncio.current_task()) is not None:
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+        return self.seconds()
+
+    def end(self) -> None:
+        """Cancel the tasks that still ask the API server for something."""
+        for task in self._asking:
+            task.cancel()
+
+    @staticmethod
+    def seconds() -> Iterator[float]:
+        """Yield 1, 2, 4, ... up to 30, for ever."""
+        seconds = 1.0
+        while True:
+            yield seconds
+            seconds = min(seconds * 2, 30.0)
+
+
+class LoginPace:
+    """How long to wait before the next login, so that credentials that are refused are not offered in a hot loop.
+
+    Kopf logs in anew after each 401 of its first look at what is served, and takes what it gets for new
+    credentials each time, since they end later. `clock` is a monotonic clock in seconds.
+    """
+
+    LASTING = 60.0
+    """Credentials that were good for so long, in seconds, are replaced at once."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._backoff = EndlessBackoff.seconds()
+        self._last: float | None = None
+
+    def pause(self) -> float:
+        """Return how many seconds to wait before the login that is asked for now: 0, or 1, 2, 4, ... up to 30."""
+        now, pause = self._clock(), 0.0
+        if self._last is None or now >= self._last + self.LASTING:
+            self._backoff = EndlessBackoff.seconds()
+        else:
+            pause = next(self._backoff)
+        self._last = now + pause
+        return pause
+
+
+def session_for(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
+    """Return the access `info` as a session of Kopf's, with our trust in certificates. Kopf closes it."""
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=tls_context(info)),
+        headers=info.as_http_headers(),
+        proxy=info.proxy_url,
+    )
+    return kopf.AiohttpSession(
+        aiohttp_session=session,
+        server=info.server,
+        default_namespace=info.default_namespace,
+        expiration=info.expiration,
+    )
+
+
+def tune(settings: kopf.OperatorSettings, backoff: EndlessBackoff, drain: float) -> None:
+    """Set Kopf up as a shell only. `drain` is how long writes get at the end. Source: docs/kopf.md."""
+    settings.peering.standalone = True
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.networking.error_backoffs = backoff
+    settings.networking.request_timeout = 60
+    settings.networking.connect_timeout = 10
+    settings.watching.server_timeout = 300
+    # After a signal Kopf kills its own process then, however much is still to be written.
+    settings.process.ultimate_exiting_timeout = 60 + 2 * drain
+    settings.execution.default_backoff = 10
+
+
+def register_login(registry: kopf.OperatorRegistry, access: Access) -> None:
+    """Add the handler by which Kopf logs in."""
+    pace = LoginPace()
+
+    @kopf.on.login(registry=registry, id="access")
+    async def login(**_: Any) -> kopf.AiohttpSession:
+        await asyncio.sleep(pace.pause())
+        return session_for(await in_thread("credentials", access.connection_info))
+
+
+class KindsRuntime:
+    """Runs Kopf for kinds; `access` is what it logs in with."""
 
     def __init__(
         self,
+        access: Access,
         kinds: Sequence[OwnKind],
         find_verbs: FindVerbs,
-        register_login: Callable[[kopf.OperatorRegistry], None],
-        tune: Callable[[kopf.OperatorSettings], None],
         defect_logger: DefectLogger = UNCOUNTED,
     ) -> None:
+        self._access = access
         self._kinds = kinds
         self._find_verbs = find_verbs
-        self._register_login = register_login
-        self._tune = tune
         self._defect_logger = defect_logger
 
     async def run(self) -> None:
@@ -97,7 +191,7 @@ class KindsRuntime:
     async def _run_kopf(self, kind: OwnKind) -> None:
         """Run Kopf once, until it ends by itself, or its kind is not served any more."""
         loop, stop = asyncio.new_event_loop(), asyncio.Event()
-        registry, settings = self._build_registry(kind), self._build_settings()
+        registry, settings = self._build_registry(kind), _build_settings()
         future: concurrent.futures.Future[None] = concurrent.futures.Future()
 
         def run() -> None:
@@ -140,17 +234,20 @@ class KindsRuntime:
 
     def _build_registry(self, kind: OwnKind) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
-        self._register_login(registry)
+        register_login(registry, self._access)
         register(registry, replace(kind, reconcile=_on_this_loop(kind.reconcile)))
         return registry
 
-    def _build_settings(self) -> kopf.OperatorSettings:
-        settings = kopf.OperatorSettings()
-        self._tune(settings)
-        settings.persistence.finalizer = KOPF_FINALIZER
-        settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
-        settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
-        return settings
+
+def _build_settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    tune(settings, EndlessBackoff(), drain=0)
+    # One that does not end must not kill the process.
+    settings.process.ultimate_exiting_timeout = None
+    settings.persistence.finalizer = KOPF_FINALIZER
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
+    return settings
 
 
 def _on_this_loop(reconcile: Reconcile) -> Reconcile:

@@ -121,10 +121,8 @@ class MatchValues:
         name = _class_of(claim, result.request)
         if result.admin_access or not self.match.concerns(name, result.driver, self.publishers):
             return None
-        pool = self.inventory.pools.get((result.driver, result.pool))
-        for slice_ in () if pool is None else pool.slices.values():
-            index = slice_.indexes.get(result.device)
-            if index is not None and (value := _value_of(slice_, index, self.match.attribute)) is not None:
+        for slice_, index in self.inventory.find_device(result.driver, result.pool, result.device):
+            if (value := _value_of(slice_, index, self.match.attribute)) is not None:
                 return frozenset(elements(value, self.rules))
         return frozenset()
 
