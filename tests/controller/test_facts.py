@@ -4,7 +4,6 @@ import pytest
 
 from dra_operator.cluster.events import Subject
 from dra_operator.controller.facts import EventRequest, Facts
-from dra_operator.controller.queue import Timers
 
 CLAIM = Subject("ResourceClaim", "team-a", "gpu", "uid-1")
 
@@ -18,8 +17,8 @@ class Events(Facts):
     """Events that are refreshed after 100 seconds, and what was recorded."""
 
     def __init__(self, clock):
-        self.clock, self.timers, self.recorded = clock, Timers(), []
-        super().__init__(100, clock, self.timers, self.recorded.append)
+        self.clock, self.recorded = clock, []
+        super().__init__(100, clock, self.recorded.append)
 
     def stated_at(self, now, event, dedup_key, **how):
         """State a fact at a time, and return what is recorded at once."""
@@ -79,7 +78,7 @@ def test_a_fact_is_refreshed_while_it_holds(events):
     assert events.told_at(99) == []
     assert events.told_at(100) == [event()]
     assert events.told_at(101) == []
-    assert events.timers.next_due() == 200
+    assert events.record_due() == 200
 
 
 def test_a_fact_that_no_longer_holds_is_not_refreshed(events):
@@ -110,7 +109,7 @@ def test_what_is_told_late_is_how_things_are_then(events):
     """Also if nobody states it again; and nothing, where the fact is again the one that was told."""
     for now, news in enumerate(("a", "b", "c", "d", "e")):
         events.stated_at(now, event(news), news)
-    assert events.timers.next_due() == 60
+    assert events.record_due() == 60
     assert events.told_at(60) == [event("e")]
     events.stated_at(60, event("f"), "f")
     events.stated_at(60, event("g"), "g")

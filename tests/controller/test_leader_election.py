@@ -1,5 +1,7 @@
 """Of several operators one decides, and one that stands by says whether it could."""
 
+from types import SimpleNamespace
+
 import aiohttp
 import pytest
 from structlog.testing import capture_logs
@@ -262,8 +264,9 @@ async def test_each_state_is_told_when_it_begins(monkeypatch, found, said):
     monkeypatch.setattr(
         "dra_operator.controller.leader_election.Lease", lambda *_, **__: Lease([*found, "we"])
     )
-    operator = LeaderElection(Settings(lease_namespace="ns"), access_to("http://api.example"), lambda _: None)
+    session = SimpleNamespace(access=access_to("http://api.example"))
+    operator = LeaderElection(session, Settings(lease_namespace="ns"), lambda _: None)
     with capture_logs() as logs:
-        await operator.win(None)
+        await operator.win()
 
     assert [line["event"] for line in logs] == [*said, "leading"]

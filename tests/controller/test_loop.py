@@ -8,6 +8,7 @@ import pytest
 from dra_operator.controller.cycle import Tick
 from dra_operator.controller.loop import ROOM, Loop
 from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.settings import Tuning
 
 QUIET, LATEST = 0.02, 0.1
 
@@ -50,7 +51,7 @@ def done():
 @pytest.fixture
 async def loop(passes, done):
     """A loop that runs, with its gate closed."""
-    loop = Loop(passes, done.append, metrics=Metrics(), quiet=QUIET, latest=LATEST, full=1000)
+    loop = Loop(passes, done.append, metrics=Metrics(), tuning=Tuning(QUIET, LATEST, 1000))
     task = asyncio.create_task(loop.run())
     yield loop
     loop.stop()
@@ -126,7 +127,7 @@ async def test_no_pass_begins_after_stop(loop, passes):
 
 async def test_everything_is_tried_again_every_so_often(passes, done):
     """The full pass is the net under all triggers."""
-    loop = Loop(passes, done.append, metrics=Metrics(), quiet=0, latest=0, full=0.03)
+    loop = Loop(passes, done.append, metrics=Metrics(), tuning=Tuning(0, 0, 0.03))
     task = asyncio.create_task(loop.run())
     loop.open()
     await until(lambda: len(passes.runs) >= 3)
@@ -157,9 +158,7 @@ async def test_what_is_known_settles_once(passes, done):
         passes,
         done.append,
         metrics=Metrics(),
-        quiet=0,
-        latest=0,
-        full=1000,
+        tuning=Tuning(0, 0, 1000),
         settle=lambda: settled.append(len(passes.runs)),
     )
     task = asyncio.create_task(loop.run())

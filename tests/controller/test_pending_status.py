@@ -26,9 +26,7 @@ class Pending(PendingStatus):
         annotations = Annotations(
             PENDING_ANNOTATION, self.claims, self.in_flight, self.backoff, clock, UNCOUNTED
         )
-        super().__init__(
-            Facts(1200, clock, timers, self.recorded.append), annotations, clock, lambda _event: None
-        )
+        super().__init__(Facts(1200, clock, self.recorded.append), annotations, clock, lambda _event: None)
 
     def say(self, claim, why):
         """State why a claim waits, and return the reasons of the Events and the texts that are written."""

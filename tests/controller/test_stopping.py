@@ -42,6 +42,7 @@ LONG_PASS = """
 import asyncio, threading, time
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.settings import Tuning
 
 class SchedulingCycle:
     def run(self, items, emit, stopping):
@@ -52,7 +53,7 @@ class SchedulingCycle:
 begun = threading.Event()
 
 async def main():
-    loop = Loop(SchedulingCycle(), print, metrics=Metrics(), quiet=0, latest=0, full=1000)
+    loop = Loop(SchedulingCycle(), print, metrics=Metrics(), tuning=Tuning(0, 0, 1000))
     loop.open()
     running = asyncio.create_task(loop.run())
     while not begun.is_set():

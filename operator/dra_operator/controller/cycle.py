@@ -51,7 +51,7 @@ from dra_operator.controller.object_problems import ObjectProblems, TemplateChec
 from dra_operator.controller.owned_devices import OwnedDevices, PolicyState, SettlementTimer
 from dra_operator.controller.queue import Assumed, BestEffortTask, InFlightWrites, SchedulingQueue, Timers
 from dra_operator.controller.waiting_pods import KINDS as KINDS_OF_PODS
-from dra_operator.controller.waiting_pods import VOLUMES, PodReasons, WaitingPods
+from dra_operator.controller.waiting_pods import PodReasons, WaitingPods
 from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
 from dra_operator.explain import Explainer, explain_aborted
 from dra_operator.inventory import Inventory
@@ -156,7 +156,7 @@ class SchedulingCycle:
         self._ingest = Ingest(self.inventory, self.ledger, claims)
         in_flight = self._in_flight = InFlightWrites(self._effects.append)
         self._queue = SchedulingQueue(claims, self.ledger, in_flight, clock, timers)
-        events = self._events = Facts(self.event_refresh, clock, timers, self._effects.append)
+        events = self._events = Facts(self.event_refresh, clock, self._effects.append)
         annotated = partial(
             Annotations,
             claims=claims,
@@ -190,7 +190,8 @@ class SchedulingCycle:
             self._access,
             explains_pods=self._waiting_pods is not None,
         )
-        self._build_allocation_checks()
+        self._double_allocations = DoubleAllocationReporter(context, self._releaser.retained)
+        self._broken_allocations = BrokenAllocationReporter(context, self._broken_annotations)
         self._state = State(
             self.inventory,
             self.ledger,
@@ -229,10 +230,6 @@ class SchedulingCycle:
             has_told=self.has_told,
         )
 
-    def _build_allocation_checks(self) -> None:
-        self._double_allocations = DoubleAllocationReporter(self._context, self._releaser.retained)
-        self._broken_allocations = BrokenAllocationReporter(self._context, self._broken_annotations)
-
     def _build_pods(self) -> WaitingPods | None:
         """Build what is done about pods; None if that is nothing."""
         if not (self.explains_pods or self.scope.has_gated):
@@ -254,18 +251,7 @@ class SchedulingCycle:
                 handback_seconds=self.handback_seconds,
             )
             reasons.gated, reasons.decider = self._gated, decider
-        return WaitingPods(
-            cluster,
-            reasons,
-            self._claims,
-            self._events,
-            self._annotations,
-            clock=self.clock,
-            wall=self.wall,
-            defect_logger=self.metrics.defect_logger,
-            templates_version=lambda: self._templates.version,
-            hears_volumes=lambda: all(map(self.hears, VOLUMES)),
-        )
+        return WaitingPods(self._context, cluster, reasons, self._annotations, self._templates)
 
     def _explain_pod_again(self, key: Key) -> None:
         if self._waiting_pods is not None:
@@ -365,7 +351,7 @@ class SchedulingCycle:
     def _report_facts(self) -> None:
         self._timers.set("pending annotations", self._annotations.write())
         self._timers.set("broken annotations", self._broken_annotations.write())
-        self._events.record_due()
+        self._timers.set("events", self._events.record_due())
 
     # --- taking in
 
@@ -685,7 +671,7 @@ class SchedulingCycle:
                 metrics.waiting_pods.labels(reason).set(count)
         if self._gated is not None:
             for state, number in self._gated.counts().items():
-                metrics.gated_pods.labels(state.value).set(number)
+                metrics.gated_pods.labels(state).set(number)
             metrics.gated_since_timestamp_seconds.set(self._gated.gated_since())
             metrics.let_go_since_timestamp_seconds.set(self._gated.let_go_since())
 

@@ -18,7 +18,7 @@ from dra_operator.cluster.writes import annotate
 from dra_operator.controller import messages
 from dra_operator.controller.claims import ClaimStore, Key, text
 from dra_operator.controller.logs import get_logger
-from dra_operator.controller.queue import Backoff, InFlightWrites, Timers, TokenBucket
+from dra_operator.controller.queue import Backoff, InFlightWrites, TokenBucket
 
 AT_ONCE = 3
 """So many changes of a fact are told as they come,"""
@@ -56,9 +56,10 @@ class _Fact:
     told_at: tuple[float, ...] = ()
     """When it was told the last times."""
 
-    @property
-    def next_at(self) -> float:
-        """When it may be told again."""
+    def due_at(self, refresh_seconds: float) -> float:
+        """Return when it is told again: as news, as soon as it may be, else so long after the last time."""
+        if self.state == self.told:
+            return self.told_at[-1] + refresh_seconds
         return float("-inf") if len(self.told_at) < AT_ONCE else self.told_at[0] + CALM
 
 
@@ -68,7 +69,6 @@ class Facts:
 
     refresh_seconds: float
     clock: Callable[[], float]
-    timers: Timers
     record: Callable[[EventRequest], None]
     _facts: dict[Hashable, _Fact] = field(default_factory=dict)
     _paced: dict[Hashable, None] = field(default_factory=dict)
@@ -99,11 +99,10 @@ class Facts:
         fact.event, fact.log, fact.state = event, log_event, state
         if fact.state == fact.told:
             self._paced.pop(key, None)
-            self._wait(key, fact)
         elif is_paced:
             self._paced[key] = None
         else:
-            self._record_or_wait(key, fact)
+            self._tell_if_due(fact)
 
     def report_problem(
         self,
@@ -123,8 +122,7 @@ class Facts:
         """State a fact that an operator before this one has told."""
         if key not in self._facts:
             state = (dedup_key, event.subject.uid)
-            fact = self._facts[key] = _Fact(event, None, state, state, (self.clock(),))
-            self._wait(key, fact)
+            self._facts[key] = _Fact(event, None, state, state, (self.clock(),))
 
     def set_topic(self, topic: str, found: Mapping[Hashable, Problem]) -> None:
         """State all the problems of a topic, by key: those stated before hold no more."""
@@ -139,44 +137,35 @@ class Facts:
 
     def clear(self, key: Hashable) -> bool:
         """State that nothing holds for `key` any more; return whether something did."""
-        self.timers.set(("event", key), None)
         self._paced.pop(key, None)
         return self._facts.pop(key, None) is not None
 
-    def record_due(self) -> None:
-        """Tell what had to wait, and again what is about to be deleted."""
-        now = self.clock()
+    def record_due(self) -> float | None:
+        """Tell what had to wait, and again what is about to be deleted; return when time alone makes more of it due."""
+        next_at = float("inf")
         for key, fact in self._facts.items():
-            if not fact.told_at or key in self._paced:
-                continue
-            if fact.state != fact.told:
-                self._record_or_wait(key, fact)
-            elif now >= fact.told_at[-1] + self.refresh_seconds:
-                self._record(key, fact)
+            if key not in self._paced:
+                next_at = min(next_at, self._tell_if_due(fact))
         while self._paced and self._bucket.has_one():
             key = next(iter(self._paced))
             del self._paced[key]
             self._bucket.take_one()
-            self._record_or_wait(key, self._facts[key])
-        self.timers.set("paced events", self._bucket.full_at() if self._paced else None)
+            next_at = min(next_at, self._tell_if_due(self._facts[key]))
+        if self._paced:
+            next_at = min(next_at, self._bucket.full_at())
+        return next_at if self._facts else None
 
-    def _record_or_wait(self, key: Hashable, fact: _Fact) -> None:
-        if self.clock() < fact.next_at:
-            self._wait(key, fact)
-            return
-        fact.told = fact.state
-        self._record(key, fact)
-        if fact.log is not None:
-            fact.log(fact.event)
-
-    def _record(self, key: Hashable, fact: _Fact) -> None:
+    def _tell_if_due(self, fact: _Fact) -> float:
+        """Tell a fact if that is due; return when it is due again."""
+        due_at = fact.due_at(self.refresh_seconds)
+        if self.clock() < due_at:
+            return due_at
+        is_news, fact.told = fact.state != fact.told, fact.state
         fact.told_at = (*fact.told_at[1 - AT_ONCE :], self.clock())
-        self._wait(key, fact)
         self.record(fact.event)
-
-    def _wait(self, key: Hashable, fact: _Fact) -> None:
-        due = fact.told_at[-1] + self.refresh_seconds if fact.state == fact.told else fact.next_at
-        self.timers.set(("event", key), due)
+        if is_news and fact.log is not None:
+            fact.log(fact.event)
+        return fact.due_at(self.refresh_seconds)
 
 
 def _log_problem(event: EventRequest) -> None:

@@ -302,25 +302,14 @@ class Gangs:
         return find_common(status.title, name, (of_group, *[each.said for each in members]))
 
     def _sort(self, status: GangStatus, members: Sequence[MemberRecord]) -> GangStatus:
-        found: dict[str, list[MemberRecord]] = {}
+        found: dict[str, Any] = {}
         for each in members:
-            found.setdefault(self._state_of(each), []).append(each)
-        gated, let_go, bound, succeeded, lost, others, ungated = [
-            tuple(found.get(name, ()))
-            for name in ("gated", "let_go", "bound", "succeeded", "lost", "others", "ungated")
-        ]
-        return replace(
-            status,
-            gated=gated,
-            let_go=let_go,
-            bound=bound,
-            succeeded=succeeded,
-            lost=lost,
-            others=others,
-            ungated=ungated,
-        )
+            state = self._state_of(each)
+            found[state] = (*found.get(state, ()), each)
+        return replace(status, **found)
 
     def _state_of(self, member: MemberRecord) -> str:
+        """Return the field of `GangStatus` that a pod stands in."""
         if member.is_gated:
             return "gated"
         if not member.let_go_node:

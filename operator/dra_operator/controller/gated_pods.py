@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import Enum
 from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from dra_operator.allocator.decision import claim_key
 from dra_operator.allocator.extended import extended_resources
@@ -55,13 +54,8 @@ WATCH_SECONDS: Final = 0.01
 log = get_logger()
 
 
-class GatedState(Enum):
-    """How far a pod is: what the metric of gated pods counts."""
-
-    WAITING = "waiting"
-    STORING = "storing"
-    LET_GO = "let go"
-    HANDED_BACK = "handed back"
+GatedState: TypeAlias = Literal["waiting", "storing", "let go", "handed back"]
+"""How far a pod is: what the metric of gated pods counts."""
 
 
 @dataclass(slots=True)
@@ -80,10 +74,10 @@ class GatedPod:
     def state(self, let_go: LetGoPod | None) -> GatedState | None:
         """Return how far it is; None for a pod that was never ours."""
         if self.pod.is_gated:
-            return GatedState.STORING if self.node else GatedState.WAITING
+            return "storing" if self.node else "waiting"
         if let_go is None:
             return None
-        return GatedState.HANDED_BACK if let_go.is_handed_back else GatedState.LET_GO
+        return "handed back" if let_go.is_handed_back else "let go"
 
 
 NotFound: TypeAlias = Literal["no room", "not tried"]
@@ -695,7 +689,7 @@ class GatedPods:
     def counts(self) -> Mapping[GatedState, int]:
         """Return how many pods are how far."""
         states = [gated.state(self._let_go.get(key)) for key, gated in self._pods.items()]
-        counts = Counter(dict.fromkeys(GatedState, 0))
+        counts: Counter[GatedState] = Counter(dict.fromkeys(get_args(GatedState), 0))
         counts.update([state for state in states if state is not None])
         return counts
 

@@ -21,7 +21,6 @@ from dra_operator.controller import messages
 from dra_operator.controller.claims import Key
 from dra_operator.controller.facts import EventRequest, Facts
 from dra_operator.controller.logs import get_logger
-from dra_operator.controller.queue import Timers
 
 MOST_CONNECTIONS = 100
 """One more, and the oldest is closed: whoever opens them and asks nothing must not keep the kubelet out."""
@@ -288,7 +287,7 @@ class ReadAccess:
     _reported: dict[str, ApiError] = field(default_factory=dict)
 
     def __post_init__(self, record: Callable[[EventRequest], None], refresh: float) -> None:
-        self._events = Facts(refresh, self.clock, Timers(), record)
+        self._events = Facts(refresh, self.clock, record)
 
     def check(
         self, denied: Mapping[str, ApiError | None], unanswered: AbstractSet[str] = frozenset()

@@ -15,7 +15,6 @@ from uuid import uuid4
 
 from dra_operator.api.kinds import Kind
 from dra_operator.api.names import LEASE_NAME
-from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.discovery import Served, list_version, served
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.lease import Lease
@@ -49,30 +48,29 @@ class LeaderElection:
     `record` has an Event recorded.
     """
 
+    session: ApiSession
     settings: Settings
-    access: Access
     record: Callable[[EventRequest], None]
     tuning: Tuning = Tuning()  # noqa: RUF009 - it is frozen
     ended: str = ""
     """Why this operator decides no more; empty before. Another one does, what it decided on is gone, or there is no
     namespace for the Lease."""
-    _elects: bool = field(init=False)
     _lease: Lease | None = None
+    """None without leader election."""
 
     def __post_init__(self) -> None:
-        self._elects = self.settings.leader_election == "lease"
+        if self.settings.leader_election == "lease":
+            self._lease = Lease(
+                self.session,
+                self.settings.lease_namespace or self.session.access.namespace,
+                self.tuning.identity or _identity(),
+                seconds=self.tuning.lease_seconds,
+            )
 
-    async def win(self, session: ApiSession) -> None:
+    async def win(self) -> None:
         """Wait until this operator is the one that decides, or `ended` says why it cannot become that."""
-        if not self._elects:
+        if (lease := self._lease) is None:
             return
-        settings = self.settings
-        lease = self._lease = Lease(
-            session,
-            settings.lease_namespace or self.access.namespace,
-            self.tuning.identity or _identity(),
-            seconds=self.tuning.lease_seconds,
-        )
         holder, trouble = "", ""
         while True:
             try:
@@ -84,7 +82,7 @@ class LeaderElection:
                     )
                 holder, trouble = lease.holder, ""
             except (ApiError, ApiUnreachable) as error:
-                if not settings.lease_namespace and _has_no_namespace(error):
+                if not self.settings.lease_namespace and _has_no_namespace(error):
                     self.ended = messages.no_namespace(lease.namespace)
                     log.critical(messages.LEASE_REFUSED, lease=lease.name, why=self.ended)
                     return
@@ -97,7 +95,7 @@ class LeaderElection:
         self.record(EventRequest(subject, "Normal", messages.EVENT_LEADING, messages.leading(lease.identity)))
 
     def _log_trouble(self, error: ApiError | ApiUnreachable) -> None:
-        why, server = self._trouble(), self.access.server
+        why, server = self._trouble(), self.session.access.server
         if _is_refusal(error):
             log.warning(messages.LEASE_REFUSED, why=why, server=server)
         else:
@@ -134,7 +132,7 @@ class LeaderElection:
     @property
     def is_leader(self) -> bool:
         """Whether this operator decides, and nobody else can."""
-        return not self._elects or (self._lease is not None and self._lease.valid)
+        return self._lease is None or self._lease.valid
 
     @property
     def stands_by(self) -> bool:

@@ -19,6 +19,7 @@ from dra_operator.cluster.writes import Unclear
 from dra_operator.controller.cycle import Effect, Emit, Item, SchedulingCycle, Tick
 from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.metrics import Metrics
+from dra_operator.controller.settings import Tuning
 
 ROOM = 500
 """If more changes than this wait, reflectors do not list the next page yet."""
@@ -30,8 +31,7 @@ class Loop:
     """Collects what arrives and runs the cycles; used on the event loop only.
 
     `carry_out` gets each write and Event, on the event loop, in order. `settle` is called once, in the thread of
-    cycles, after the first that decided: what is known then stays. `quiet`, `latest` and `full` are in
-    seconds.
+    cycles, after the first that decided: what is known then stays.
     """
 
     def __init__(
@@ -40,18 +40,14 @@ class Loop:
         carry_out: Callable[[Effect], None],
         *,
         metrics: Metrics,
-        quiet: float,
-        latest: float,
-        full: float,
+        tuning: Tuning,
         settle: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cycle = cycle
         self._carry_out = carry_out
         self._metrics = metrics
-        self._quiet = quiet
-        self._latest = latest
-        self._full = full
+        self._tuning = tuning
         self._settle = settle
         self._clock = clock
         self._queue: list[Item] = []
@@ -105,12 +101,12 @@ class Loop:
     async def run(self) -> None:
         """Run cycles until cancelled, or until `stop` is called."""
         failures, wake_at = 0, None
-        next_full = self._clock() + self._full
+        next_full = self._clock() + self._tuning.full_pass_seconds
         while not self._stopping:
             await self._wait(min(next_full, wake_at if wake_at is not None else next_full))
             if self._clock() >= next_full:
                 self._queue.append(Tick())
-                next_full = self._clock() + self._full
+                next_full = self._clock() + self._tuning.full_pass_seconds
             try:
                 wake_at = await self._run_cycle()
                 failures = 0
@@ -138,7 +134,7 @@ class Loop:
                 await self._arrived.wait()
         while self._queue and not self._stopping:
             now = self._clock()
-            start = min(self._last + self._quiet, self._first + self._latest)
+            start = min(self._last + self._tuning.quiet_seconds, self._first + self._tuning.latest_seconds)
             if now >= start:
                 return
             await asyncio.sleep(start - now)

@@ -131,7 +131,7 @@ class Manager:
         self._connected = self._stopping = False
         self._cycle = self._build_cycle()
         self._loop = self._build_loop(settle)
-        self._election = LeaderElection(settings, access, self._record, tuning=tuning)
+        self._election = LeaderElection(self._session, settings, self._record, tuning=tuning)
         self._standby_access = StandbyAccess(WATCHED, clock)
         self._policy_probe = PolicyProbe(self._loop.put, clock)
         self._watch_health = WatchHealth(clock)
@@ -160,9 +160,7 @@ class Manager:
             self._cycle,
             self._carry_out,
             metrics=self.metrics,
-            quiet=self._tuning.quiet_seconds,
-            latest=self._tuning.latest_seconds,
-            full=self._tuning.full_pass_seconds,
+            tuning=self._tuning,
             settle=settle,
             clock=self._clock,
         )
@@ -290,7 +288,7 @@ class Manager:
 
     async def _connect(self) -> None:
         """Get the Lease, find out what is served, watch it, and begin when everything has been listed."""
-        await self._election.win(self._session)
+        await self._election.win()
         if self._election.ended:
             self._crash(self._election.ended)
             return
@@ -384,7 +382,7 @@ class Manager:
     def _watch(self, found: dict[str, Served]) -> None:
         """Start a reflector for each kind."""
         for name, kind in found.items():
-            deliver = self._deliver_pod if name == "Pod" else self._deliver
+            deliver = self._deliver_pod if name == "Pod" else self._loop.put
             self._reflectors[name] = Reflector(
                 self._session,
                 kind,
@@ -410,13 +408,10 @@ class Manager:
 
     # --- what goes through
 
-    def _deliver(self, delta: Delta) -> None:
-        self._loop.put(delta)
-
     def _deliver_pod(self, delta: Delta) -> None:
         """Pass on which claims a pod uses. Most pods use none; of these nothing is kept but what they ask of nodes."""
         if self._sees_pods:
-            self._deliver(delta)
+            self._loop.put(delta)
         pod = (delta.namespace, delta.name)
         use = PodUse(*pod, frozenset()) if delta.body is None else pod_use(delta.body)
         if use.claims:

@@ -6,12 +6,10 @@ attempt said, or an error that it met, may be over.
 Source: k8s.io/kubernetes/pkg/scheduler/backend/queue.
 """
 
-import itertools
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
 from typing import Any, Final, TypeVar
 
 from dra_operator.allocator.decision import claim_key
@@ -24,40 +22,30 @@ from dra_operator.ledger import Ledger
 from dra_operator.pods.gate import SchedulingPod
 from dra_operator.pods.gate import order as order_of_pods
 
-# --- Timers: when time alone makes a cycle necessary, as one heap of (due, task).
+# --- Timers: when time alone makes a cycle necessary.
 # Whoever waits for a time sets the timer of its task, and looks by itself what is due when the cycle runs.
 
 
 RETRY = (1.0, 30.0)
 """First and longest wait, in seconds, after an error."""
-_FEW = 64
 
 
 class Timers:
-    """A binary heap with lazy deletion; each task has one timer at most. Times are of one monotonic clock."""
+    """When each task that waits for a time is due; each has one timer at most. Times are of one monotonic clock."""
 
     def __init__(self) -> None:
         self._due: dict[Hashable, float] = {}
-        self._heap: list[tuple[float, int, Hashable]] = []
-        self._counter = itertools.count()
-        """Breaks ties, as tasks have no order."""
 
     def set(self, task: Hashable, due: float | None) -> None:
         """Move the timer of a task to `due`, or stop it with None."""
         if due is None:
             self._due.pop(task, None)
-        elif self._due.get(task) != due:
+        else:
             self._due[task] = due
-            heappush(self._heap, (due, next(self._counter), task))
-            if len(self._heap) > _FEW + 2 * len(self._due):
-                self._heap = [(due, next(self._counter), task) for task, due in self._due.items()]
-                heapify(self._heap)
 
     def next_due(self) -> float | None:
         """Return when the first timer ends, or None if none runs."""
-        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
-            heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+        return min(self._due.values(), default=None)
 
 
 @dataclass(slots=True)

@@ -17,13 +17,15 @@ from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Pod
 from dra_operator.api.read import ObjectError
 from dra_operator.cluster.events import Subject
-from dra_operator.cluster.faults import Defect, DefectLogger
+from dra_operator.cluster.faults import Defect
 from dra_operator.cluster.reflector import Delta
 from dra_operator.controller import messages
-from dra_operator.controller.claims import ClaimStore, Key
-from dra_operator.controller.facts import Annotations, Facts, PendingReason, one_line, warning
+from dra_operator.controller.claims import Key
+from dra_operator.controller.context import Context
+from dra_operator.controller.facts import Annotations, PendingReason, one_line, warning
 from dra_operator.controller.gangs import Gangs
 from dra_operator.controller.gated_pods import GatedPods
+from dra_operator.controller.object_problems import TemplateChecks
 from dra_operator.pods.cluster_pods import ClusterPods, WaitingPod
 from dra_operator.pods.explanation import PodExplainer, PodExplanation
 from dra_operator.pods.pod_decision import PodDecider, PodDecision
@@ -198,22 +200,13 @@ class _PodStatus:
 
 @dataclass(slots=True)
 class WaitingPods:
-    """Finds out why pods wait, and has it told.
+    """Finds out why pods wait, and has it told."""
 
-    `clock` is monotonic, in seconds, `wall` the time of day in UTC; `hears_volumes` says whether volumes and their
-    claims are up to date.
-    """
-
+    context: Context
     cluster: ClusterPods
     explainer: PodReasons
-    claims: ClaimStore
-    facts: Facts
     annotations: Annotations
-    clock: Callable[[], float]
-    wall: Callable[[], datetime]
-    defect_logger: DefectLogger
-    templates_version: Callable[[], int]
-    hears_volumes: Callable[[], bool]
+    templates: TemplateChecks
     _pods: dict[Key, _PodStatus] = field(default_factory=dict)
     _due: list[tuple[float, Key]] = field(default_factory=list)
     """A heap of the pods to explain, and when; a pod that is gone stays in it until its time."""
@@ -231,17 +224,17 @@ class WaitingPods:
         key = "unreadable", delta.kind, delta.namespace, delta.name
         if delta.body is None:
             self.cluster.remove(delta.kind, delta.namespace, delta.name)
-            self.facts.clear(key)
+            self.context.events.clear(key)
             return
         try:
             self.cluster.put(delta.kind, delta.body)
-            self.facts.clear(key)
+            self.context.events.clear(key)
         except ObjectError as error:
-            self.facts.report_problem(key, subject, messages.EVENT_INVALID, str(error))
+            self.context.events.report_problem(key, subject, messages.EVENT_INVALID, str(error))
 
     def refresh(self) -> None:
         """Take in whether volumes and their claims are up to date."""
-        self.cluster.set_volumes_known(known=self.hears_volumes())
+        self.cluster.set_volumes_known(known=all(map(self.context.hears, VOLUMES)))
 
     def explain_again(self, key: Key) -> None:
         """Have it found out again why a pod waits, as something has become of it."""
@@ -252,17 +245,17 @@ class WaitingPods:
     def run(self, stopping: Callable[[], bool]) -> float | None:
         """Find out why pods wait for which that is due; return when time alone makes more of it due."""
         self._admit()
-        now = self.clock()
-        version = self.explainer.version(), self.claims.version, self.templates_version()
+        now = self.context.clock()
+        version = self.explainer.version(), self.context.claims.version, self.templates.version
         if version != self._version:
             self._version = version
             for key in list(self._settled):
                 self._explain_again(key, self._pods[key])
-        while self._due and self._due[0][0] <= self.clock():
+        while self._due and self._due[0][0] <= self.context.clock():
             _, key = heappop(self._due)
             if (pod := self.explainer.find(key)) is not None and key in self._pods:
                 self._explain_safely(key, pod)
-            if self._due and (stopping() or self.clock() >= now + EXPLAINING):
+            if self._due and (stopping() or self.context.clock() >= now + EXPLAINING):
                 break
         return self._due[0][0] if self._due else None
 
@@ -281,20 +274,20 @@ class WaitingPods:
                 continue
             if status is None:
                 self._pods[key] = _PodStatus(pod.pod.metadata.uid)
-                heappush(self._due, (self.clock() + self._young_for(pod.pod), key))
+                heappush(self._due, (self.context.clock() + self._young_for(pod.pod), key))
             else:
                 self._explain_again(key, status)
 
     def _explain_again(self, key: Key, status: _PodStatus) -> None:
         if key in self._settled:
             self._settled.discard(key)
-            heappush(self._due, (max(self.clock(), status.computed_at + AGAIN_SECONDS), key))
+            heappush(self._due, (max(self.context.clock(), status.computed_at + AGAIN_SECONDS), key))
 
     def _young_for(self, pod: Pod) -> float:
         created = pod.metadata.creation_timestamp
         if created is None:
             return YOUNG_SECONDS
-        age = (self.wall() - datetime.fromisoformat(created)).total_seconds()
+        age = (self.context.wall() - datetime.fromisoformat(created)).total_seconds()
         # The API server cuts the time of creation to whole seconds.
         return min(max(0.0, YOUNG_SECONDS + 1.0 - age), YOUNG_SECONDS + 1.0)
 
@@ -303,12 +296,12 @@ class WaitingPods:
         try:
             self._explain(key, waiting, self._pods[key])
         except Exception:
-            self.defect_logger.exception(Defect.REPORT, report=_NAME, pod="/".join(key))
-            heappush(self._due, (self.clock() + DEFECT_SECONDS, key))
+            self.context.metrics.defect_logger.exception(Defect.REPORT, report=_NAME, pod="/".join(key))
+            heappush(self._due, (self.context.clock() + DEFECT_SECONDS, key))
 
     def _explain(self, key: Key, waiting: WaitingPod, status: _PodStatus) -> None:
         why = self.explainer.explain(waiting)
-        status.computed_at = now = self.clock()
+        status.computed_at = now = self.context.clock()
         if why is not None and why.reason == Reason.SEARCH_ABORTED:
             # What takes so long is not to be found out all the time.
             status.computed_at += ABORTED_SECONDS
@@ -357,12 +350,12 @@ class WaitingPods:
         """Have it told on a pod why it waits, and on those of its claims that wait; None: that it does not."""
         status.reason = None if why is None else why.reason
         if why is None:
-            self.facts.clear(("pod", key))
+            self.context.events.clear(("pod", key))
         else:
             event = warning(Subject("Pod", *key, status.uid), why.reason, why.message)
             # That of a pod that was handed back changes only where its gang is broken by it, which is news.
             news = why.message if why.reason == messages.EVENT_HANDED_BACK else why.reason
-            self.facts.report(("pod", key), event, news, is_paced=True)
+            self.context.events.report(("pod", key), event, news, is_paced=True)
         texts = (
             {}
             if why is None
@@ -380,11 +373,11 @@ class WaitingPods:
         status.claims = frozenset(texts)
 
     def _annotate(self, key: Key, text: str | None) -> None:
-        claim = self.claims.get(key)
-        if claim is None or self.claims.is_waiting(key):
+        claim = self.context.claims.get(key)
+        if claim is None or self.context.claims.is_waiting(key):
             # One that waits by itself says why.
             return
-        if text is not None and self.claims.is_pending_for_pod(claim):
+        if text is not None and self.context.claims.is_pending_for_pod(claim):
             self.annotations.set(claim, one_line(text), pause=ANNOTATION_SECONDS)
         else:
             self.annotations.take_off(claim)

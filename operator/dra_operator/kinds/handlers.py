@@ -43,11 +43,8 @@ def register(registry: kopf.OperatorRegistry, kind: OwnKind) -> None:
     @kopf.on.create(*where, registry=registry, id="object")
     @kopf.on.update(*where, registry=registry, id="object")
     @kopf.on.resume(*where, registry=registry, id="object")
-    async def keep(body: kopf.Body, patch: kopf.Patch, **_: Any) -> None:
-        await _reconcile(kind.reconcile, body, patch)
-
     @kopf.timer(*where, registry=registry, id="again", interval=AGAIN_SECONDS, initial_delay=1.0)
-    async def again(body: kopf.Body, patch: kopf.Patch, **_: Any) -> None:
+    async def keep(body: kopf.Body, patch: kopf.Patch, **_: Any) -> None:
         await _reconcile(kind.reconcile, body, patch)
 
     @kopf.on.delete(*where, registry=registry, id="object")

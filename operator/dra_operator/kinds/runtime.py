@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any, Final, TypeAlias
 
 import aiohttp
@@ -32,6 +33,8 @@ _RESTART: Final = (1.0, 60.0)
 """First and longest wait, in seconds, before Kopf is started anew, or a kind that is not served is asked for again."""
 _ASK_SECONDS: Final = 60.0
 """How often, while Kopf runs, its kind is asked for, and what objects have left behind is looked after."""
+_LOGIN: Final = (1.0, 30.0)
+"""First and longest wait, in seconds, before Kopf asks or logs in again."""
 _STOP_SECONDS: Final = 5.0
 _OF_NO_USE: Final = ("OS signals are ignored", "Stop-flag is set")
 _LOGGERS: Final = ("kopf.objects", "kopf._core.reactor.running", "kopf._core.reactor.orchestration")
@@ -67,20 +70,12 @@ class EndlessBackoff:
         if (task := asyncio.current_task()) is not None:
             self._asking.add(task)
             task.add_done_callback(self._asking.discard)
-        return self.seconds()
+        return (doubled(*_LOGIN, failures) for failures in count())
 
     def end(self) -> None:
         """Cancel the tasks that still ask the API server for something."""
         for task in self._asking:
             task.cancel()
-
-    @staticmethod
-    def seconds() -> Iterator[float]:
-        """Yield 1, 2, 4, ... up to 30, for ever."""
-        seconds = 1.0
-        while True:
-            yield seconds
-            seconds = min(seconds * 2, 30.0)
 
 
 class LoginPace:
@@ -95,16 +90,17 @@ class LoginPace:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._backoff = EndlessBackoff.seconds()
-        self._last: float | None = None
+        self._logins = 0
+        self._last = float("-inf")
 
     def pause(self) -> float:
         """Return how many seconds to wait before the login that is asked for now: 0, or 1, 2, 4, ... up to 30."""
         now, pause = self._clock(), 0.0
-        if self._last is None or now >= self._last + self.LASTING:
-            self._backoff = EndlessBackoff.seconds()
+        if now >= self._last + self.LASTING:
+            self._logins = 0
         else:
-            pause = next(self._backoff)
+            pause = doubled(*_LOGIN, self._logins)
+            self._logins += 1
         self._last = now + pause
         return pause
 
