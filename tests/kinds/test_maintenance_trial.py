@@ -9,7 +9,7 @@ from dra_operator.inventory import Inventory
 from dra_operator.kinds.device_maintenance import read_maintenance
 from dra_operator.kinds.device_reservation import read_template
 from dra_operator.kinds.maintenance_cards import Card, find_cards
-from dra_operator.kinds.maintenance_trial import Demand, find_misfit, make_claim, preview
+from dra_operator.kinds.maintenance_trial import find_misfit, make_claim, preview
 from dra_operator.kinds.selector import DeviceKey
 from dra_operator.ledger import Ledger
 from factories import GPU, allocation, claim, device_class, manifest, request, resource_slice, result
@@ -59,9 +59,9 @@ def test_claims_must_fit_beside_what_is_held_without_the_devices(held, devices, 
     """The reason is that of the engine, and the state is as before."""
     known = state(*held)
     before = remembered(known)
-    demand = Demand("ns/t", tuple([make_claim(TEMPLATE, "ns", "t", each + 1) for each in range(copies)]))
+    demands = {"ns/t": [make_claim(TEMPLATE, "ns", "t", each + 1) for each in range(copies)]}
 
-    found = find_misfit(known, {f"rule-{each}": DeviceKey(GPU, "n1", each) for each in devices}, [demand])
+    found = find_misfit(known, {f"rule-{each}": DeviceKey(GPU, "n1", each) for each in devices}, demands)
 
     assert found.startswith(said)
     assert bool(found) is bool(said)
@@ -103,7 +103,7 @@ def test_rule_that_is_there_stays_as_it_is():
     known.inventory.put(read_object(manifest("DeviceTaintRule", "rule-a", rule)))
     before = remembered(known)
 
-    find_misfit(known, {"rule-a": DeviceKey(GPU, "n1", "b")}, [])
+    find_misfit(known, {"rule-a": DeviceKey(GPU, "n1", "b")}, {})
 
     assert remembered(known) == before
 
@@ -113,9 +113,7 @@ def test_what_there_was_no_time_for_is_not_said_to_misfit():
     known = state([("n1", "a")])
     seconds = count(0, 10)
     known.explainer.allocator.clock = lambda: float(next(seconds))
-    demand = Demand("ns/t", (make_claim(TEMPLATE, "ns", "t", 1),))
-
-    found = find_misfit(known, {}, [demand])
+    found = find_misfit(known, {}, {"ns/t": [make_claim(TEMPLATE, "ns", "t", 1)]})
 
     assert found.startswith("ns/t: it was not decided if 1 copies would fit: ")
 

@@ -49,7 +49,17 @@ from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.object_problems import KIND as KIND_OF_TEMPLATES
 from dra_operator.controller.object_problems import ObjectProblems, TemplateChecks
 from dra_operator.controller.owned_devices import OwnedDevices, PolicyState, SettlementTimer
-from dra_operator.controller.queue import Assumed, BestEffortTask, InFlightWrites, SchedulingQueue, Timers
+from dra_operator.controller.queue import (
+    ABORTED,
+    BUDGET,
+    DEFECT,
+    FLUSH,
+    Assumed,
+    BestEffortTask,
+    InFlightWrites,
+    SchedulingQueue,
+    Timers,
+)
 from dra_operator.controller.waiting_pods import KINDS as KINDS_OF_PODS
 from dra_operator.controller.waiting_pods import PodReasons, WaitingPods
 from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
@@ -61,20 +71,12 @@ from dra_operator.pods.cluster_pods import ClusterPods
 from dra_operator.pods.explanation import PodExplainer
 from dra_operator.pods.pod_decision import PodDecider
 
-BUDGET = 1.0
-"""Seconds for which a cycle decides, however long it took in; the next one takes in what arrived, and continues."""
 EXPLAINING = 0.2
 """Seconds for which a cycle explains, whatever the rest of it took: claims that arrive meanwhile wait for its end."""
 TURN = 1.0
 """Seconds after which a decision or an explanation is cut off if something else waits; it goes on later."""
-FLUSH = 0.01
-"""Seconds after which decisions made so far are handed over."""
 UNHEARD = (1.0, 30.0)
 """First and longest wait, in seconds, of a claim that may have been allocated, while nothing is heard of claims."""
-ABORTED = (30.0, 600.0)
-"""First and longest wait, in seconds, after an attempt that used up its deadline, its steps or its tries on a node."""
-DEFECT = (5.0, 600.0)
-"""First and longest wait, in seconds, of a claim that met a defect of ours."""
 
 
 class Tick:

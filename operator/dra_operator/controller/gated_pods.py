@@ -29,7 +29,7 @@ from dra_operator.controller.gangs import GangKey, Gangs, GangStatus
 from dra_operator.controller.health import WriteAccess
 from dra_operator.controller.logs import get_logger
 from dra_operator.controller.plan_pods import Handback, LetGoPod, PodPlans, Step, plan_gang, waits_for_binding
-from dra_operator.controller.queue import PodQueue
+from dra_operator.controller.queue import ABORTED, BUDGET, DEFECT, FLUSH, PodQueue
 from dra_operator.controller.write_results import back_off, take_in_rights
 from dra_operator.pods.claims import resolve_entries
 from dra_operator.pods.cluster_pods import ClusterPods
@@ -37,14 +37,6 @@ from dra_operator.pods.gang_assignment import Assignment, Gang, NoDecision
 from dra_operator.pods.gate import SchedulingPod, find_release, not_gated, read_scheduling_pod
 from dra_operator.pods.pod_decision import PodDecider, PodDecision
 
-BUDGET: Final = 1.0
-"""Seconds for which a cycle decides pods, beside what claims without pods take."""
-FLUSH: Final = 0.01
-"""Seconds after which decisions made so far are handed over."""
-DEFECT: Final = (5.0, 600.0)
-"""First and longest wait, in seconds, of a pod that met a defect of ours."""
-ABORTED: Final = (30.0, 600.0)
-"""First and longest wait, in seconds, after a search that used up its time."""
 INCOMPLETE_SECONDS: Final = 30.0
 """How long a gang lacks pods before that is told."""
 _TOLD: Final = float("-inf")

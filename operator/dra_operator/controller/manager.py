@@ -382,7 +382,7 @@ class Manager:
     def _watch(self, found: dict[str, Served]) -> None:
         """Start a reflector for each kind."""
         for name, kind in found.items():
-            deliver = self._deliver_pod if name == "Pod" else self._loop.put
+            deliver = self._deliver_pod if name == "Pod" else self._deliver
             self._reflectors[name] = Reflector(
                 self._session,
                 kind,
@@ -408,10 +408,13 @@ class Manager:
 
     # --- what goes through
 
+    def _deliver(self, delta: Delta) -> None:
+        self._loop.put(delta)
+
     def _deliver_pod(self, delta: Delta) -> None:
         """Pass on which claims a pod uses. Most pods use none; of these nothing is kept but what they ask of nodes."""
         if self._sees_pods:
-            self._loop.put(delta)
+            self._deliver(delta)
         pod = (delta.namespace, delta.name)
         use = PodUse(*pod, frozenset()) if delta.body is None else pod_use(delta.body)
         if use.claims:

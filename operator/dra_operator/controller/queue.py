@@ -28,6 +28,14 @@ from dra_operator.pods.gate import order as order_of_pods
 
 RETRY = (1.0, 30.0)
 """First and longest wait, in seconds, after an error."""
+ABORTED = (30.0, 600.0)
+"""First and longest wait, in seconds, after an attempt that used up its deadline, its steps or its tries on a node."""
+DEFECT = (5.0, 600.0)
+"""First and longest wait, in seconds, of a claim or pod that met a defect of ours."""
+BUDGET = 1.0
+"""Seconds for which a cycle decides claims, and as long gated pods; the next one takes in what arrived, and goes on."""
+FLUSH = 0.01
+"""Seconds after which decisions made so far are handed over."""
 
 
 class Timers:

@@ -123,6 +123,13 @@ def read_all(read: Callable[[Body], T], bodies: Iterable[Body]) -> list[T]:
     return found
 
 
+def as_it_is(body: Body, listed: Iterable[Body]) -> Body:
+    """Return an object as listed now, since what Kopf has of it may be older; one that is gone, as deleted."""
+    uid = body["metadata"]["uid"]
+    gone = {**body, "metadata": {**body["metadata"], "deletionTimestamp": "now"}}
+    return next((each for each in listed if each["metadata"]["uid"] == uid), gone)
+
+
 def complete_conditions(status: Body, before: Iterable[Mapping[str, Any]], now: str) -> Body:
     """Return a status whose conditions say of which generation, and since when they are so, RFC 3339.
 

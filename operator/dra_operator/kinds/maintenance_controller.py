@@ -3,7 +3,6 @@
 import asyncio
 import re
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,7 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.ownership_policy import read_maintenance_fence, refuses
 from dra_operator.cluster.session import ApiError, ApiUnreachable
-from dra_operator.kinds.changes import Body, Plan, read_all
+from dra_operator.kinds.changes import Body, Plan, as_it_is, read_all
 from dra_operator.kinds.device_maintenance import KIND, PLURAL, Maintenance, read_maintenance
 from dra_operator.kinds.device_reservation import read_template
 from dra_operator.kinds.maintenance_cards import Holder, find_cards, find_pod, read_holder
@@ -32,7 +31,7 @@ from dra_operator.kinds.maintenance_plan import (
     read_rule,
 )
 from dra_operator.kinds.maintenance_status import build_result
-from dra_operator.kinds.maintenance_trial import Demand, find_misfit, make_claim, preview
+from dra_operator.kinds.maintenance_trial import find_misfit, make_claim, preview
 from dra_operator.kinds.selector import DeviceKey
 from dra_operator.kinds.world import World, path
 
@@ -84,9 +83,7 @@ class MaintenanceController:
         served = self.world.served("DeviceTaintRule")
         bodies = await self.world.list(path(PLURAL))
         uid = body["metadata"]["uid"]
-        # What Kopf has of it may be older. One that is gone by now is as one that is being deleted.
-        gone = {"metadata": {**body["metadata"], "deletionTimestamp": "now"}}
-        own = read_maintenance(next((each for each in bodies if each["metadata"]["uid"] == uid), gone))
+        own = read_maintenance(as_it_is(body, bodies))
         listed = await self.world.list(served.path())
         rules = [rule for each in listed if (rule := read_rule(each, uid)) is not None]
         uids = {each["metadata"]["uid"] for each in listed}
@@ -136,21 +133,15 @@ class MaintenanceController:
 
     async def _find_misfit(self, found: MaintenancePlan, listed: Iterable[Body]) -> str:
         """Return what of `spec.mustStillFit` would not fit once the cards are out of service that are begun."""
-        demands: list[Demand] = []
-        counts: Counter[str] = Counter()
+        demands: dict[str, list[ResourceClaim]] = {}
         for each in found.own.spec.must_still_fit:
             name = f"{each.namespace}/{each.resource_claim_template_name}"
             body = await self.world.find_template(each.namespace, each.resource_claim_template_name)
             if body is None:
                 return f"there is no ResourceClaimTemplate {name}"
-            template, before = read_template(body), counts[name]
-            counts[name] += each.copies
-            numbers = range(before + 1, counts[name] + 1)
-            made = [
-                make_claim(template, each.namespace, each.resource_claim_template_name, number)
-                for number in numbers
-            ]
-            demands.append(Demand(name, tuple(made)))
+            template, made = read_template(body), demands.setdefault(name, [])
+            for number in range(len(made) + 1, len(made) + each.copies + 1):
+                made.append(make_claim(template, each.namespace, each.resource_claim_template_name, number))
         # What another maintenance began a moment ago, no watch may have brought.
         devices = _read_devices(listed) | {name_rule(found.own.uid, key): key for key in found.begun}
         return await self.world.ask(lambda state: find_misfit(state, devices, demands))

@@ -6,7 +6,7 @@ kube-scheduler or the operator would find devices for it, as either may decide i
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from dra_operator.allocator.decision import Allocated, Decider, Failed, claim_key
@@ -30,31 +30,22 @@ _MOST_TRIED: Final = 500
 """So many devices are tried on at most: each taint is derived anew, which takes a while for thousands."""
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """Claims, as made of a template, that must still fit together."""
-
-    template: str
-    claims: tuple[ResourceClaim, ...]
-
-
-def find_misfit(state: State, devices: Mapping[str, DeviceKey], demands: Iterable[Demand]) -> str:
+def find_misfit(
+    state: State, devices: Mapping[str, DeviceKey], demands: Mapping[str, Sequence[ResourceClaim]]
+) -> str:
     """Return what would not fit beside all that is held, if devices were in maintenance, and why, or nothing.
 
-    `devices` are by the names of their rules.
+    `devices` are by the names of their rules, `demands` are claims by the names of the templates that they are made of.
     """
     with _tainted(state.inventory, devices):
         trial = _Trial(state.explainer, state.ledger, _find_decider(state.inventory, devices.values()))
         try:
-            for demand in demands:
-                for number, claim in enumerate(demand.claims):
+            for template, claims in demands.items():
+                for number, claim in enumerate(claims):
                     if (why := trial.decide(claim)) is not None:
-                        copies = len(demand.claims)
                         if trial.is_undecided:
-                            return (
-                                f"{demand.template}: it was not decided if {copies} copies would fit: {why}"
-                            )
-                        return f"{demand.template}: {number} of {copies} copies would fit: {why}"
+                            return f"{template}: it was not decided if {len(claims)} copies would fit: {why}"
+                        return f"{template}: {number} of {len(claims)} copies would fit: {why}"
         finally:
             trial.withdraw()
     return ""

@@ -23,7 +23,7 @@ from dra_operator.kinds.allocation_policy import (
     read_policy,
     read_rule,
 )
-from dra_operator.kinds.changes import Body, Plan, read_all
+from dra_operator.kinds.changes import Body, Plan, as_it_is, read_all
 from dra_operator.kinds.selector import DeviceKey, Selector
 from dra_operator.kinds.world import State, World, path
 
@@ -37,10 +37,8 @@ class PolicyController:
     async def reconcile(self, body: Body) -> Plan:
         """Write what a policy lacks; return the plan. Raises ApiError, ApiUnreachable, ValidationError."""
         served = self.world.served("DeviceTaintRule")
-        others = read_all(read_policy, await self.world.list(path(PLURAL)))
-        policy = read_policy(body)
-        # What Kopf has of it may be older than what was just read.
-        policy = next((each for each in others if each.uid == policy.uid), replace(policy, selectors=()))
+        listed = await self.world.list(path(PLURAL))
+        policy, others = read_policy(as_it_is(body, listed)), read_all(read_policy, listed)
         rules = await self._read_rules(served)
         rules, hits = await self.world.ask(lambda state: _look_up(state, policy, rules))
         found = plan(policy, others, rules, hits.__getitem__, served.api_version)

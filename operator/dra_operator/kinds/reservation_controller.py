@@ -20,7 +20,7 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.session import ApiError
 from dra_operator.inventory import Inventory
-from dra_operator.kinds.changes import Body, Create, Patch, Plan
+from dra_operator.kinds.changes import Body, Create, Patch, Plan, as_it_is
 from dra_operator.kinds.device_reservation import (
     CLAIM,
     ENDED,
@@ -61,10 +61,15 @@ class ReservationController:
         """Write what a reservation lacks; return the plan. Raises ApiError, ApiUnreachable, ValidationError."""
         uid = body["metadata"]["uid"]
         async with self._locks.setdefault(uid, asyncio.Lock()):
-            own, before = await self._read(body)
+            current = await self.world.find(
+                path(PLURAL, body["metadata"]["namespace"], body["metadata"]["name"])
+            )
+            # Nothing is to be made for one that is being deleted.
+            body = as_it_is(body, [] if current is None else [current])
+            own = read_reservation(body)
             found = await self._reconcile(own)
-        if before is not None:
-            self._record_events(own, before, found.status)
+        if body is current:
+            self._record_events(own, body.get("status") or {}, found.status)
         if found.is_released and own.is_deleted:
             self._phases.pop(uid, None)
             self._locks.pop(uid, None)
@@ -87,19 +92,11 @@ class ReservationController:
                 kind = "Normal" if is_good or each["reason"] in ENDED else "Warning"
                 self.world.record(subject, kind, each["reason"], each["message"])
 
-    async def _read(self, body: Body) -> tuple[Reservation, Body | None]:
-        """Return a reservation as it is now, and its status; one that is gone, as deleted, and no status."""
-        metadata = body["metadata"]
-        # What Kopf has of it may be older: nothing is to be made for one that is being deleted.
-        where = path(PLURAL, metadata["namespace"], metadata["name"])
-        current = await self.world.find(where)
-        if current is None or current["metadata"]["uid"] != metadata["uid"]:
-            gone = {"metadata": {**metadata, "deletionTimestamp": self.now().isoformat()}}
-            return read_reservation(gone), None
-        return read_reservation(current), current.get("status") or {}
-
     async def _reconcile(self, own: Reservation) -> Plan:
-        template = None if own.is_over(self.now()) else await self._find_template(own)
+        template = None
+        if not own.is_over(self.now()):
+            listed = await self.world.find_template(own.namespace, own.template)
+            template = None if listed is None else read_template(listed)
         copies = await self.world.ask(lambda state: find_copies(state, own))
         found = self._plan(own, template, copies)
         if found.is_released and own.is_deleted:
@@ -138,10 +135,6 @@ class ReservationController:
         refused: Mapping[str, str] = _NONE,
     ) -> Plan:
         return plan(own, template, copies, self.now(), self.world.served(CLAIM).api_version, refused=refused)
-
-    async def _find_template(self, own: Reservation) -> Template | None:
-        body = await self.world.find_template(own.namespace, own.template)
-        return None if body is None else read_template(body)
 
     async def _list_copies(self, own: Reservation) -> list[Copy]:
         """Return the claims that have the name of a copy, as the API server has them now."""

@@ -35,6 +35,8 @@ _ASK_SECONDS: Final = 60.0
 """How often, while Kopf runs, its kind is asked for, and what objects have left behind is looked after."""
 _LOGIN: Final = (1.0, 30.0)
 """First and longest wait, in seconds, before Kopf asks or logs in again."""
+_LASTING_SECONDS: Final = 60.0
+"""Credentials that were good for so long are replaced at once."""
 _STOP_SECONDS: Final = 5.0
 _OF_NO_USE: Final = ("OS signals are ignored", "Stop-flag is set")
 _LOGGERS: Final = ("kopf.objects", "kopf._core.reactor.running", "kopf._core.reactor.orchestration")
@@ -78,33 +80,6 @@ class EndlessBackoff:
             task.cancel()
 
 
-class LoginPace:
-    """How long to wait before the next login, so that credentials that are refused are not offered in a hot loop.
-
-    Kopf logs in anew after each 401 of its first look at what is served, and takes what it gets for new
-    credentials each time, since they end later. `clock` is a monotonic clock in seconds.
-    """
-
-    LASTING = 60.0
-    """Credentials that were good for so long, in seconds, are replaced at once."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._logins = 0
-        self._last = float("-inf")
-
-    def pause(self) -> float:
-        """Return how many seconds to wait before the login that is asked for now: 0, or 1, 2, 4, ... up to 30."""
-        now, pause = self._clock(), 0.0
-        if now >= self._last + self.LASTING:
-            self._logins = 0
-        else:
-            pause = doubled(*_LOGIN, self._logins)
-            self._logins += 1
-        self._last = now + pause
-        return pause
-
-
 def session_for(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
     """Return the access `info` as a session of Kopf's, with our trust in certificates. Kopf closes it."""
     session = aiohttp.ClientSession(
@@ -135,12 +110,21 @@ def tune(settings: kopf.OperatorSettings, backoff: EndlessBackoff, drain: float)
 
 
 def register_login(registry: kopf.OperatorRegistry, access: Access) -> None:
-    """Add the handler by which Kopf logs in."""
-    pace = LoginPace()
+    """Add the handler by which Kopf logs in, with a pause where that was not long ago.
+
+    Kopf logs in anew after each 401 of its first look at what is served, and takes what it gets for new credentials
+    each time, since they end later: those that are refused must not be offered in a hot loop.
+    """
+    last, failures = float("-inf"), 0
 
     @kopf.on.login(registry=registry, id="access")
     async def login(**_: Any) -> kopf.AiohttpSession:
-        await asyncio.sleep(pace.pause())
+        nonlocal last, failures
+        now = time.monotonic()
+        failures = 0 if now >= last + _LASTING_SECONDS else failures + 1
+        pause = doubled(*_LOGIN, failures - 1) if failures else 0.0
+        last = now + pause
+        await asyncio.sleep(pause)
         return session_for(await in_thread("credentials", access.connection_info))
 
 
