@@ -92,20 +92,6 @@ class TestPod:
         assert token(access) == "Bearer first"
         assert access.ssl.verify_mode is ssl.CERT_REQUIRED
 
-    def test_rotated_token_is_read_again(self, pod, clock):
-        """The kubelet replaces the token; it is read again within a minute."""
-        folder, environment = pod
-        access = load_access(environ=environment, service_account=folder, clock=clock)
-        (folder / "token").write_text("second")
-        assert not access.due()
-
-        clock.now += 61
-        assert access.due()
-        access.reload()
-
-        assert token(access) == "Bearer second"
-        assert not access.due()
-
     def test_old_token_stays_while_the_new_cannot_be_read(self, pod, clock):
         """A file that is missing for a moment costs nothing; it is tried again soon."""
         folder, environment = pod
@@ -222,35 +208,6 @@ class TestTls:
         """A user with a client certificate."""
         certificate, key = authority.issue("client")
         return {"client-certificate": str(certificate), "client-key": str(key)}
-
-    async def test_renewed_certificate_is_taken_up(
-        self, kubeconfig, authority, user, secure_server, tmp_path
-    ):
-        """A certificate that was renewed in place is shown on connections made after a reload."""
-        cluster = {
-            "server": f"https://localhost:{secure_server}",
-            "certificate-authority": str(authority.path),
-        }
-        access = load_access(kubeconfig(user, cluster))
-        renewed, key = authority.issue("renewed")
-        (tmp_path / "client.crt").write_bytes(renewed.read_bytes())
-        (tmp_path / "client.key").write_bytes(key.read_bytes())
-
-        access.reload()
-
-        async with ApiSession(access) as session:
-            assert await session.request("GET", "/who") == {"name": "renewed"}
-
-    async def test_unknown_authority_is_not_trusted(self, kubeconfig, user, secure_server, tmp_path):
-        """A server whose certificate another authority has signed is not spoken to."""
-        stranger = Authority(tmp_path)
-        cluster = {
-            "server": f"https://localhost:{secure_server}",
-            "certificate-authority": str(stranger.path),
-        }
-        async with ApiSession(load_access(kubeconfig(user, cluster))) as session:
-            with pytest.raises(ApiUnreachable, match="certificate"):
-                await session.request("GET", "/who")
 
     @pytest.fixture
     def strict(self, monkeypatch):

@@ -56,13 +56,3 @@ def test_credentials_that_cannot_be_read_for_long_are_told_of_at_the_start_the_e
         (1200, failing, "none"),
         (1290, "credentials read again", 1290),
     ]
-
-
-def test_credentials_are_read_soon_if_a_certificate_is_not_trusted():
-    """A new authority may be in a file."""
-    source = Source(changes=False)
-    source.access.hasten()
-    assert not source.access.due()
-    source.now += 10
-
-    assert source.access.due()

@@ -4,8 +4,6 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from dra_operator.cluster.faults import Defect, DefectLogger
-
 from .mirror import GOOD, QUIET
 from .script import cut, event, lines, listed, status, thing
 
@@ -210,22 +208,3 @@ async def test_forbidden_is_reported_and_forgotten(script, mirror):
     await watching.reflector.synced.wait()
 
     assert watching.reflector.forbidden is None
-
-
-async def test_consumer_error_does_not_stop_the_stream(script, mirror):
-    """A consumer that raises loses its delta; the others arrive."""
-    script.then(*GOOD, lines(event("ADDED", thing("c", 101)), then="stall"))
-    met = []
-    watching = mirror(defect_logger=DefectLogger(met.append))
-    arrived = []
-
-    def take(delta):
-        if delta.name == "a":
-            raise OSError("the consumer's own fault")
-        arrived.append(delta.name)
-
-    watching.reflector._deliver = take
-    await watching.until(lambda: "c" in arrived)
-
-    assert arrived == ["b", "c"]
-    assert met == [Defect.DELTA]

@@ -141,22 +141,6 @@ class TestOrder:
 
         assert not writing.writer.busy
 
-    async def test_consumer_error_does_not_stop_the_writer(self, script, session):
-        """A consumer of outcomes that raises does not stop the writes after it."""
-        seen = []
-
-        def take(outcome):
-            seen.append(outcome)
-            raise OSError("the consumer's own fault")
-
-        script.default = DONE
-        writer = writer_of(session, take, concurrency=1)
-        writer.submit(allocate(name="a"))
-        writer.submit(allocate(name="b"))
-        async with asyncio.timeout(60):
-            while len(seen) < 2:  # noqa: ASYNC110 - the writer calls back, it signals nothing
-                await asyncio.sleep(0.001)
-
     async def test_drain_lets_writes_in_flight_finish(self, gate, desk):
         """On the way out, what is in flight finishes and what was not begun is not begun."""
         writing = desk(concurrency=1)

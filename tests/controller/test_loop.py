@@ -17,7 +17,7 @@ class SchedulingCycle:
     """A stand-in that notes what it is given."""
 
     def __init__(self):
-        self.observed, self.runs, self.errors, self.effects = [], [], [], []
+        self.observed, self.runs, self.effects = [], [], []
 
     def takes_long(self):
         """Take no time, unless a test says otherwise."""
@@ -27,11 +27,9 @@ class SchedulingCycle:
         self.observed += items
 
     def run(self, items, emit, _stopping):
-        """Note a pass, or fail as the test wants."""
+        """Note a pass."""
         self.runs.append(list(items))
         self.takes_long()
-        if self.errors:
-            raise self.errors.pop(0)
         if self.effects:
             emit(self.effects)
 
@@ -102,16 +100,6 @@ async def test_an_endless_stream_cannot_put_a_pass_off(loop, passes):
         await asyncio.sleep(QUIET / 4)
 
     assert len(passes.runs) == 2
-
-
-async def test_a_pass_that_fails_is_tried_again(loop, passes, monkeypatch):
-    """An error in a pass stops nothing for long."""
-    monkeypatch.setattr("dra_operator.controller.loop.RETRY", (0.01, 0.02))
-    passes.errors = [RuntimeError("once"), RuntimeError("twice")]
-    loop.open()
-    await until(lambda: len(passes.runs) == 3)
-
-    assert all(isinstance(items[0], Tick) for items in passes.runs)
 
 
 async def test_no_pass_begins_after_stop(loop, passes):

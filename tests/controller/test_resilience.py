@@ -66,17 +66,6 @@ async def test_a_write_that_is_refused_is_told_on_the_claim(cluster, operator, g
     assert "the API server refuses the allocation: no" in await cluster.waits("first")
 
 
-async def test_a_write_that_is_not_permitted_is_named(cluster, operator, gpu):
-    """A 403 names verb and resource in readiness and in an Event on the claim."""
-    message = 'forbidden: User "operator" cannot patch resource "resourceclaims"'
-    cluster.server.faults.answer(403, times=None, verb="patch", kind="ResourceClaim", message=message)
-    cluster.put(claim())
-
-    await cluster.until(lambda: "Forbidden" in cluster.reasons("claim"))
-    assert operator.manager.unready() == [f"not permitted to patch resourceclaims: {message}"]
-    assert operator.manager.stuck() == []
-
-
 async def test_a_webhook_that_denies_a_claim_does_not_make_the_operator_unready(cluster, operator, gpu):
     """A 403 of admission is about one claim, and told there."""
     message = 'admission webhook "policy.example.com" denied the request: label team missing'

@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 
 from controlplane.fleet import DRIVER, create_fleet
-from controlplane.manifests import NAMESPACE, SERVICE_ACCOUNT
 from controlplane.scene import PENDING, allocation, annotations, devices
 
 NODES, EACH = 10, 4
@@ -97,21 +96,6 @@ class TestStopping:
 
 class TestOutage:
     """The API server away, at the start or later."""
-
-    def test_operator_waits_for_the_api_server(self, control_plane, fleet, start_operator):
-        """An operator that starts without an API server lives, is not ready, and works once there is one."""
-        access = control_plane.kubeconfig_for(SERVICE_ACCOUNT, NAMESPACE)
-        fleet.create_claim("early", DRIVER)
-        with control_plane.outage():
-            operator = start_operator(kubeconfig=access)
-            operator.wait_until(lambda: operator.url is not None)
-            assert operator.http("/healthz")[0] == 200
-            status, why = operator.http("/readyz")
-            assert status == 503
-            assert "API server" in why
-
-        fleet.wait_allocated("early")
-        operator.wait_ready()
 
     def test_outage_is_survived(self, control_plane, fleet, operator):
         """While the API server is away the operator is alive and says so; then it goes on where it was."""

@@ -84,51 +84,6 @@ class TestRights:
         fleet.wait_allocated(claim)
         operator.wait_ready()
 
-    def test_missing_right_of_one_that_stands_by_is_named(self, less, fleet, start_operator):
-        """Before it has to decide, in its readiness and in its log, and until it is granted."""
-        first = start_operator("--identity=first")
-        first.wait_ready()
-        account = less("resourceslices", keep=["list"])
-        second = start_operator("--identity=second", kubeconfig=account)
-        second.wait_until(lambda: "watch resourceslices" in unready(second))
-
-        assert second.http("/leaderz")[1].startswith("standing by: first ")
-        second.wait_until(
-            lambda: any(
-                (line.get("event"), line.get("verb")) == ("forbidden", "watch") for line in second.lines()
-            ),
-        )
-
-        self.grant(fleet)
-        second.wait_ready()
-
-    def test_missing_list_is_named(self, less, fleet, start_operator):
-        """Without the right to list slices nothing is allocated, and readiness names verb and resource."""
-        fleet.create_claim("waits", DRIVER)
-        operator = start_operator(kubeconfig=less("resourceslices"))
-        operator.wait_until(lambda: "list resourceslices" in unready(operator))
-
-        assert allocation(fleet.claim("waits")) is None
-        operator.wait_until(
-            lambda: any(
-                line.get("event") == "forbidden" and "resourceslices" in line["resource"]
-                for line in operator.lines()
-            ),
-        )
-
-        self.goes_on(fleet, operator, "waits")
-
-    def test_missing_events_are_named_and_stop_nothing(self, less, fleet, start_operator):
-        """Without the right to create Events the operator is ready and decides, and /readyz says which right it is."""
-        operator = start_operator(kubeconfig=less("events"))
-        fleet.create_claim("works", DRIVER)
-        fleet.wait_allocated("works")
-        operator.wait_until(lambda: "not permitted to create events" in unready(operator))
-
-        status, text = operator.http("/readyz")
-        assert (status, text.splitlines()[0]) == (200, "ok")
-        assert fleet.client.get(f"/api/v1/namespaces/{fleet.namespace}/events")["items"] == []
-
     def test_missing_lease_is_named(self, less, fleet, start_operator):
         """Without the right to its Lease the operator decides nothing, and readiness and an Event say why."""
         fleet.create_claim("waits", DRIVER)

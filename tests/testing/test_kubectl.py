@@ -84,35 +84,6 @@ async def test_get(kubectl: Kubectl) -> None:
     assert labelled == "resourceclaim.resource.k8s.io/train\n"
 
 
-async def test_describe_shows_the_claims_events(kubectl: Kubectl, server: ApiServer) -> None:
-    """`kubectl describe` finds events by the object that they are about."""
-    await kubectl("apply", "-f", "-", given=MANIFEST)
-    body = server.get("ResourceClaim", "train", "default")
-    assert body is not None
-    about = {"kind": "ResourceClaim", "namespace": "default", "name": "train", "uid": body["metadata"]["uid"]}
-    server.put(
-        {
-            "kind": "Event",
-            "apiVersion": "v1",
-            "metadata": {"name": "train.1", "namespace": "default"},
-            "involvedObject": {**about, "apiVersion": "resource.k8s.io/v1"},
-            "type": "Warning",
-            "reason": "NoDevices",
-            "message": "0 devices published",
-            "source": {"component": "dra-operator"},
-            "firstTimestamp": "2026-01-01T00:00:00Z",
-            "lastTimestamp": "2026-01-01T00:00:00Z",
-            "count": 1,
-        }
-    )
-
-    described = await kubectl("describe", "resourceclaim", "train")
-
-    assert "Device Class Name:  gpu.example.com" in described
-    assert "NoDevices" in described
-    assert "0 devices published" in described
-
-
 async def test_wait_sees_the_allocation(kubectl: Kubectl, server: ApiServer) -> None:
     """`kubectl wait` watches one claim until it is allocated."""
     await kubectl("apply", "-f", "-", given=MANIFEST)

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_operator.allocator.matching.capacity import CapacityError, consume, refusal
-from dra_operator.api.quantity import NANO, Quantity, is_ordinary, parse_quantity
+from dra_operator.api.quantity import NANO, Quantity, parse_quantity
 from dra_operator.api.types import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
-from dra_operator.inventory.slices import Columns
 
 
 def q(text: str | None) -> Quantity | None:
@@ -285,42 +284,3 @@ def test_what_lies_far_below_zero_counts_as_thousandths_only_where_few_digits_ho
 ) -> None:
     """Measured with upstream: of more digits it takes the low bits, and then computes in whole units."""
     assert result("1500m", capacity("10Gi", span=f"{least} - 1")) == expected
-
-
-AMOUNTS = st.one_of(
-    st.integers(-3, 12).map(str),
-    st.integers(-3000, 12000).map("{}m".format),
-    st.sampled_from(
-        ["100u", "1500100u", "7Ei", "9E", "10E", str(2**61), f"{2**61}m", f"{2**61 + 1}m", "-9Pi"]
-    ),
-)
-
-
-@given(
-    AMOUNTS,
-    st.one_of(st.none(), AMOUNTS),
-    st.tuples(st.none() | AMOUNTS, st.none() | AMOUNTS, st.none() | AMOUNTS, st.booleans()),
-    st.lists(AMOUNTS, max_size=3),
-    AMOUNTS,
-    st.booleans(),
-)
-def test_an_ordinary_amount_of_an_ordinary_capacity_is_no_error_and_not_made_less(  # noqa: PLR0917 - all that matters
-    value: str,
-    default: str | None,
-    span: tuple[str | None, str | None, str | None, bool],
-    values: list[str],
-    asked: str,
-    fractional: bool,  # noqa: FBT001 - given by the generator
-) -> None:
-    """So of whoever has less left than is asked for it need not be known what the policy makes of it."""
-    *ends, has_span = span
-    valid_range = CapacityRequestPolicyRange(*map(q, ends)) if has_span else None
-    policy = CapacityRequestPolicy(q(default), tuple(map(parse_quantity, values)), valid_range)
-    of = DeviceCapacity(parse_quantity(value), policy)
-    request = parse_quantity(asked)
-    if not Columns().capacities((of,)).is_ordinary or not is_ordinary(request):
-        return
-    consume({}, {"memory": of}, fractional=fractional)
-    consumed = consume({"memory": request}, {"memory": of}, fractional=fractional)
-
-    assert consumed is None or consumed.amounts[0][1] >= request.nano

@@ -35,16 +35,17 @@ def test_who_is_refused_an_ordinary_amount_is_refused_each_larger_one(
     amounts: list[Quantity],
     fractional: bool,  # noqa: FBT001 - given by the generator
 ) -> None:
-    """Where a capacity is ordinary; and no ordinary amount, nor none, is an error there."""
+    """Where a capacity is ordinary; and no ordinary amount, nor none, is an error there, nor made less."""
     if not Columns().capacities((capacity,)).is_ordinary:
         return
     consume({}, {"a": capacity}, fractional=fractional)
-    fit = [
-        consume({"a": amount}, {"a": capacity}, fractional=fractional) is not None
-        for amount in sorted(amounts)
-    ]
+    asked = sorted(amounts)
+    taken = [consume({"a": amount}, {"a": capacity}, fractional=fractional) for amount in asked]
+    fit = [found is not None for found in taken]
 
     assert fit == sorted(fit, reverse=True)
+    for amount, found in zip(asked, taken, strict=True):
+        assert found is None or found.amounts[0][1] >= amount.nano
 
 
 def test_what_is_consumed_grows_with_what_is_asked_for() -> None:
