@@ -454,13 +454,10 @@ def name_from(prefix: str, *parts: str) -> str:
     number = int.from_bytes(
         hashlib.sha256("/".join(parts).encode(errors="surrogatepass")).digest()[:8], "big"
     )
-    return prefix[:MOST_OF_PREFIX] + "".join(_letters(number))
-
-
-def _letters(number: int) -> Iterator[str]:
-    for _ in range(5):
-        number, digit = divmod(number, len(RANDOM_LETTERS))
-        yield RANDOM_LETTERS[digit]
+    count = len(RANDOM_LETTERS)
+    return prefix[:MOST_OF_PREFIX] + "".join(
+        RANDOM_LETTERS[number // count**place % count] for place in range(5)
+    )
 
 
 def with_name(manifest: Manifest, given: Counter[tuple[str, ...]]) -> Manifest:

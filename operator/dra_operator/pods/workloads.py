@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/pkg/controller/daemon, `nodeShouldRunDaemonPod` and `R
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from math import prod
 from types import MappingProxyType
 from typing import Any, Final
@@ -78,8 +78,9 @@ class KnownWorkload:
 
     kind: str
     group: str
-    versions: tuple[str, ...]
     pod_sets: tuple[PodSet, ...]
+    versions: tuple[str, ...] = ("v1",)
+    _: KW_ONLY
     short: tuple[str, ...] = ()
     suspended: str = "spec.suspend"
     between: tuple[str, ...] = ()
@@ -127,8 +128,8 @@ def _kubeflow(kind: str, field: str, version: str = "v1", between: tuple[str, ..
     return KnownWorkload(
         kind,
         "kubeflow.org",
-        (version,),
         (PodSet(f"{path}.template", (Factor(f"{path}.replicas"),), "*"),),
+        (version,),
         suspended="spec.runPolicy.suspend",
         between=between,
     )
@@ -137,42 +138,38 @@ def _kubeflow(kind: str, field: str, version: str = "v1", between: tuple[str, ..
 _LWS: Final = "spec.leaderWorkerTemplate"
 
 _ALL: Final = (
-    KnownWorkload("Deployment", "apps", ("v1",), _REPLICATED, ("deploy",), between=("ReplicaSet",)),
-    KnownWorkload("ReplicaSet", "apps", ("v1",), _REPLICATED, ("rs",)),
+    KnownWorkload("Deployment", "apps", _REPLICATED, short=("deploy",), between=("ReplicaSet",)),
+    KnownWorkload("ReplicaSet", "apps", _REPLICATED, short=("rs",)),
     KnownWorkload(
         "StatefulSet",
         "apps",
-        ("v1",),
         _REPLICATED,
-        ("sts",),
+        short=("sts",),
         gang=GangRule(
             "", "spec.podManagementPolicy", "OrderedReady", "OrderedReady", "apps.kubernetes.io/pod-index"
         ),
     ),
-    KnownWorkload("ReplicationController", "", ("v1",), _REPLICATED, ("rc",)),
+    KnownWorkload("ReplicationController", "", _REPLICATED, short=("rc",)),
     KnownWorkload(
         "DaemonSet",
         "apps",
-        ("v1",),
         (PodSet("spec.template", ()),),
-        ("ds",),
+        short=("ds",),
         is_for_each_node=True,
     ),
-    KnownWorkload("Job", "batch", ("v1",), (_job("spec"),), gang=GangRule()),
+    KnownWorkload("Job", "batch", (_job("spec"),), gang=GangRule()),
     # Whether it is suspended or not, a Job of it is what there is to know about.
     KnownWorkload(
         "CronJob",
         "batch",
-        ("v1",),
         (_job("spec.jobTemplate.spec"),),
-        ("cj",),
+        short=("cj",),
         suspended="",
         between=("Job",),
     ),
     KnownWorkload(
         "JobSet",
         "jobset.x-k8s.io",
-        ("v1alpha2",),
         (
             _job(
                 "spec.replicatedJobs.*.template.spec",
@@ -180,6 +177,7 @@ _ALL: Final = (
                 role="spec.replicatedJobs.*.name",
             ),
         ),
+        versions=("v1alpha2",),
         between=("Job",),
         gang=GangRule(
             field="spec.startupPolicy.startupPolicyOrder",
@@ -190,12 +188,11 @@ _ALL: Final = (
     KnownWorkload(
         "LeaderWorkerSet",
         "leaderworkerset.x-k8s.io",
-        ("v1",),
         (
             PodSet(f"{_LWS}.leaderTemplate", (_REPLICAS,), "leader", instead=f"{_LWS}.workerTemplate"),
             PodSet(f"{_LWS}.workerTemplate", (_REPLICAS, Factor(f"{_LWS}.size", less=1)), "worker"),
         ),
-        ("lws",),
+        short=("lws",),
         suspended="",
         between=("StatefulSet",),
         gang=GangRule(
@@ -206,19 +203,19 @@ _ALL: Final = (
             role="leaderworkerset.sigs.k8s.io/worker-index",
         ),
     ),
-    KnownWorkload("RayCluster", "ray.io", ("v1", "v1alpha1"), _ray("spec")),
+    KnownWorkload("RayCluster", "ray.io", _ray("spec"), ("v1", "v1alpha1")),
     KnownWorkload(
         "RayJob",
         "ray.io",
-        ("v1", "v1alpha1"),
         _ray("spec.rayClusterSpec"),
+        ("v1", "v1alpha1"),
         between=("RayCluster",),
     ),
     KnownWorkload(
         "RayService",
         "ray.io",
-        ("v1", "v1alpha1"),
         _ray("spec.rayClusterConfig"),
+        ("v1", "v1alpha1"),
         between=("RayCluster",),
     ),
     _kubeflow("PyTorchJob", "pytorchReplicaSpecs"),
@@ -228,21 +225,21 @@ _ALL: Final = (
     KnownWorkload(
         "Job",
         "batch.volcano.sh",
-        ("v1alpha1",),
         (
             PodSet(
                 "spec.tasks.*.template", (Factor("spec.tasks.*.replicas", default=0),), "spec.tasks.*.name"
             ),
         ),
-        ("vcjob", "vj"),
+        ("v1alpha1",),
+        short=("vcjob", "vj"),
         suspended="",
     ),
     KnownWorkload(
         "PodClique",
         "grove.io",
-        ("v1alpha1",),
         (PodSet("spec", (_REPLICAS,), spec="podSpec"),),
-        ("pclq",),
+        ("v1alpha1",),
+        short=("pclq",),
         suspended="",
     ),
 )

@@ -93,12 +93,12 @@ def items(most: int, remedy: str) -> Check:
     return check
 
 
-def not_empty(wrong: str) -> Check:
-    """Return the check that there are items."""
+def must(is_right: Callable[[Any], bool], wrong: str, *, is_shown: bool = False) -> Check:
+    """Return the check that a value is right; a wrong one is part of the message if it `is_shown`."""
 
-    def check(value: Sized, path: str) -> Iterator[Refusal]:
-        if not value:
-            yield Refusal(path, None, wrong)
+    def check(value: Any, path: str) -> Iterator[Refusal]:
+        if not is_right(value):
+            yield Refusal(path, value if is_shown else None, wrong)
 
     return check
 
@@ -113,26 +113,6 @@ def size(remedy: str) -> Check:
         length = len(text.encode(errors="surrogatepass"))
         if length > _MOST_BYTES:
             yield Refusal(path, length, f"bytes are too many, {_MOST_BYTES} at most: {remedy}")
-
-    return check
-
-
-def at_least(least: int, wrong: str) -> Check:
-    """Return the check of a number."""
-
-    def check(value: int, path: str) -> Iterator[Refusal]:
-        if value < least:
-            yield Refusal(path, value, wrong)
-
-    return check
-
-
-def not_false(wrong: str) -> Check:
-    """Return the check of a flag that is true, or absent."""
-
-    def check(value: bool | None, path: str) -> Iterator[Refusal]:  # noqa: FBT001 - it is the value
-        if value is False:
-            yield Refusal(path, None, wrong)
 
     return check
 

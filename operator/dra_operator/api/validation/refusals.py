@@ -258,8 +258,9 @@ _POOL: Final = checks.name(slices.POOL, _NO_POOL, is_required=True)
 # The API server has always taken drivers in capitals, too.
 _DRIVER: Final = checks.name(DRIVER, NO_DRIVER, in_capitals=True, is_required=True)
 _ATTRIBUTE: Final = checks.name(QUALIFIED, _NOT_QUALIFIED, is_required=True)
+_NOT_FALSE: Final = checks.must(lambda value: value is not False, _FALSE)
 _CONDITIONS: Final = checks.items(4, _LEAVE_OUT)
-_COUNTERS: Final = (checks.items(32, _LEAVE_OUT), checks.not_empty(_EMPTY_SET))
+_COUNTERS: Final = (checks.items(32, _LEAVE_OUT), checks.must(bool, _EMPTY_SET))
 
 _FIELDS: Final[Mapping[tuple[type[Any], str], tuple[_Check, ...]]] = {
     (types.DeviceClaim, "requests"): (
@@ -313,21 +314,25 @@ _FIELDS: Final[Mapping[tuple[type[Any], str], tuple[_Check, ...]]] = {
         checks.names(LABEL, _NOT_A_LABEL.format(what="a counter set"), _TWO_SETS, "name"),
     ),
     (types.ResourceSliceSpec, "skip_node_operations"): (checks.one_of(_OPERATIONS, _NO_OPERATION, _ONCE),),
-    (types.ResourceSliceSpec, "per_device_node_selection"): (checks.not_false(_FALSE),),
+    (types.ResourceSliceSpec, "per_device_node_selection"): (_NOT_FALSE,),
     (types.ResourcePool, "name"): (_POOL,),
-    (types.ResourcePool, "generation"): (checks.at_least(0, _NO_GENERATION),),
-    (types.ResourcePool, "resource_slice_count"): (checks.at_least(1, _NO_SLICES),),
+    (types.ResourcePool, "generation"): (
+        checks.must(lambda value: value >= 0, _NO_GENERATION, is_shown=True),
+    ),
+    (types.ResourcePool, "resource_slice_count"): (
+        checks.must(lambda value: value > 0, _NO_SLICES, is_shown=True),
+    ),
     **{
         (kind, field): found
         for kind in (types.ResourceSliceSpec, types.Device)
         for field, found in (
             ("node_name", (checks.name(SUBDOMAIN, NO_NODE, is_required=True),)),
-            ("all_nodes", (checks.not_false(_FALSE),)),
+            ("all_nodes", (_NOT_FALSE,)),
         )
     },
     (types.CounterSet, "counters"): (
         checks.items(32, "make a counter set of the rest"),
-        checks.not_empty(_EMPTY_SET),
+        checks.must(bool, _EMPTY_SET),
         checks.keys(LABEL, _NOT_A_LABEL.format(what="a counter")),
     ),
     (types.Device, "taints"): (checks.items(16, _LEAVE_OUT),),
