@@ -42,15 +42,14 @@ class Inspector:
     rules: Mapping[str, DeviceTaintRule]
     rule_selectors: RuleSelectors
     changes: ChangeSet
-    _verdicts: dict[PoolKey, Verdict] = field(default_factory=dict)
-    _devices: dict[PoolKey, int] = field(default_factory=dict)
-    _of_pool: dict[PoolKey, tuple[Problem, ...]] = field(default_factory=dict)
+    _of_pool: dict[PoolKey, tuple[Verdict, int, tuple[Problem, ...]]] = field(default_factory=dict)
+    """By pool the verdict, the number of devices, and problems."""
     _of_class: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
 
     def problems(self) -> tuple[Problem, ...]:
         """Return all problems, sorted."""
         self._refresh()
-        tables = (*self._of_pool.values(), *self._of_class.values())
+        tables = (*(problems for _, _, problems in self._of_pool.values()), *self._of_class.values())
         of_rules = [
             Problem("DeviceTaintRule", name, text)
             for name, rule in self.rules.items()
@@ -65,12 +64,12 @@ class Inspector:
     def counts(self) -> dict[str, int]:
         """Return the number of pools, by verdict too, and of the devices of their newest generations."""
         self._refresh()
-        verdicts = list(self._verdicts.values())
+        verdicts = [verdict for verdict, _, _ in self._of_pool.values()]
         return {
             "pools": len(verdicts),
             "incomplete_pools": verdicts.count(Verdict.INCOMPLETE),
             "invalid_pools": verdicts.count(Verdict.INVALID),
-            "devices": sum(self._devices.values()),
+            "devices": sum(devices for _, devices, _ in self._of_pool.values()),
         }
 
     def _refresh(self) -> None:
@@ -86,16 +85,13 @@ class Inspector:
                 self._of_class[name] = found
 
     def _inspect_pool(self, key: PoolKey) -> None:
-        for table in (self._verdicts, self._devices, self._of_pool):
-            table.pop(key, None)
         pool = self.pools.get(key)
         if pool is None:
+            self._of_pool.pop(key, None)
             return
         judgement = pool.judge_all(Features.all_on())
-        self._verdicts[key] = judgement.verdict
-        self._devices[key] = sum(len(item.names) for item in pool.newest())
-        if found := tuple(_pool_problems(pool, judgement)):
-            self._of_pool[key] = found
+        devices = sum(len(item.names) for item in pool.newest())
+        self._of_pool[key] = judgement.verdict, devices, tuple(_pool_problems(pool, judgement))
 
 
 def _pool_problems(pool: Pool, judgement: Judgement) -> Iterator[Problem]:

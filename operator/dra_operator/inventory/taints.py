@@ -11,9 +11,21 @@ from dra_operator.api.types import DeviceTaint, DeviceTaintRule, DeviceToleratio
 
 
 class EffectiveTaint(NamedTuple):
-    """A taint that keeps a device from requests that do not tolerate it. It does not matter since when."""
+    """A taint that keeps away who does not tolerate it, of a device or of a node. It does not matter since when."""
 
     key: str
+    value: str
+    effect: str
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+
+class Toleration(NamedTuple):
+    """What a pod tolerates of nodes. An empty key or effect stands for all."""
+
+    key: str
+    operator: str
     value: str
     effect: str
 
@@ -72,8 +84,11 @@ def names_device(rule: DeviceTaintRule, device: str) -> bool:
     return selector is not None and selector.device in (None, device)
 
 
-def tolerates(toleration: DeviceToleration, taint: DeviceTaint | EffectiveTaint) -> bool:
-    """True if a toleration covers a taint. Source: docs/dra-semantics 5.1."""
+def tolerates(toleration: DeviceToleration | Toleration, taint: DeviceTaint | EffectiveTaint) -> bool:
+    """True if a toleration covers a taint. Source: docs/dra-semantics 5.1.
+
+    So it is with nodes: operators that compare numbers are off in 1.37, as by default.
+    """
     if toleration.effect != taint.effect and (toleration.effect or taint.effect in (UNOWNED, FENCED)):
         # What only the operator tolerates is tolerated by nothing that a user can write.
         return False

@@ -16,6 +16,7 @@ from dra_operator.api.names import BETA_CLASS_ANNOTATION, BIND_COMPLETED_ANNOTAT
 from dra_operator.api.node_selector import ParsedNodeSelector, describe, named_nodes, parse_terms
 from dra_operator.api.quantity import NANO, Family, format_amount
 from dra_operator.api.read import PartError, read_part
+from dra_operator.inventory.taints import EffectiveTaint, EffectiveTaints, Toleration, tolerates
 from dra_operator.pods.field_reader import FieldReader
 from dra_operator.pods.resource_requests import Requests, read_allocatable, read_requests
 
@@ -148,35 +149,7 @@ _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - this is what a port without an a
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-class Taint(NamedTuple):
-    """A taint of a node that keeps pods away that do not tolerate it."""
-
-    key: str
-    value: str
-    effect: str
-
-    def __str__(self) -> str:
-        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
-
-
-_UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-
-
-class Toleration(NamedTuple):
-    """What a pod tolerates. An empty key or effect stands for all."""
-
-    key: str
-    operator: str
-    value: str
-    effect: str
-
-    def tolerates(self, taint: Taint) -> bool:
-        """Return whether the taint is tolerated. Operators that compare numbers are off in 1.37, as by default."""
-        if self.effect and self.effect != taint.effect:
-            return False
-        if self.key and self.key != taint.key:
-            return False
-        return self.value == taint.value if self.operator in ("", "Equal") else self.operator == "Exists"
+_UNSCHEDULABLE: Final = EffectiveTaint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
 class HostPort(NamedTuple):
@@ -260,7 +233,7 @@ class NodeInfo:
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     is_unschedulable: bool = False
-    taints: tuple[Taint, ...] = ()
+    taints: EffectiveTaints = ()
     allocatable: Mapping[str, int] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
     pods: int = 0
@@ -289,6 +262,8 @@ class NodeInfo:
 
         `pod` is not counted: it is the one that is asked about.
         """
+        if not self.nominated:
+            return self
         found = replace(self, requested={**self.requested}, ports={**self.ports})
         for key, (its_priority, use) in self.nominated.items():
             if its_priority >= priority and key != pod:
@@ -423,7 +398,7 @@ def read_node_info(reader: FieldReader, body: Mapping[str, Any], into: NodeInfo)
     """Enter in a node what `body`, a Node as on the wire, says of it; return whether that changed anything."""
     spec, status = reader.part(body, "spec", ""), reader.part(body, "status", "")
     taints = tuple(
-        Taint(reader.text(item, "key", path), reader.text(item, "value", path), item["effect"])
+        EffectiveTaint(reader.text(item, "key", path), reader.text(item, "value", path), item["effect"])
         for path, item in reader.parts(spec, "taints", "spec")
         if item.get("effect") in _EVICTING
     )
@@ -466,7 +441,7 @@ class NodeFit:
         self._requirements = requirements
         self._from_classes = from_classes
         self._volumes = volumes
-        self._tolerated: dict[tuple[Taint, ...], Obstacle | None] = {(): None}
+        self._tolerated: dict[EffectiveTaints, Obstacle | None] = {(): None}
         self._filters = tuple(self._make_filters())
 
     def find_obstacle(self, node: NodeInfo, pod: tuple[str, str] | None = None) -> Obstacle | None:
@@ -474,8 +449,7 @@ class NodeFit:
 
         `pod` is the one that is asked about, by namespace and name, if it may be nominated for the node itself.
         """
-        if node.nominated:
-            node = node.with_nominated(self._requirements.priority, pod)
+        node = node.with_nominated(self._requirements.priority, pod)
         for node_filter in self._filters:
             if (found := node_filter(node)) is not None:
                 return found
@@ -483,14 +457,12 @@ class NodeFit:
 
     def find_all_obstacles(self, node: NodeInfo) -> list[Obstacle]:
         """Return the first obstacle of each filter on a node."""
-        if node.nominated:
-            node = node.with_nominated(self._requirements.priority, None)
+        node = node.with_nominated(self._requirements.priority, None)
         return [found for node_filter in self._filters if (found := node_filter(node)) is not None]
 
     def find_obstacle_without(self, node: NodeInfo, condition: str) -> Obstacle | None:
         """Return the first obstacle on a node that is of another condition."""
-        if node.nominated:
-            node = node.with_nominated(self._requirements.priority, None)
+        node = node.with_nominated(self._requirements.priority, None)
         for node_filter in self._filters:
             found = node_filter(node)
             if found is not None and found.condition == condition:
@@ -543,8 +515,8 @@ class NodeFit:
             found = self._tolerated[taints] = None if first is None else Obstacle("taint", str(first))
             return found
 
-    def _tolerates(self, taint: Taint) -> bool:
-        return any(toleration.tolerates(taint) for toleration in self._requirements.tolerations)
+    def _tolerates(self, taint: EffectiveTaint) -> bool:
+        return any(tolerates(toleration, taint) for toleration in self._requirements.tolerations)
 
     def _filter_node_selector(self, node: NodeInfo) -> Obstacle | None:
         labels = node.labels

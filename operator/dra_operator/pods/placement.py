@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dra_operator.api.read import ObjectError
+from dra_operator.inventory.taints import Toleration
 from dra_operator.pods.cluster_pods import ClusterPods
-from dra_operator.pods.node_fit import PodRequirements, Toleration, read_requirements
+from dra_operator.pods.node_fit import PodRequirements, read_requirements
 from dra_operator.pods.objects import ObjectRecord
 from dra_operator.pods.workloads import part
 

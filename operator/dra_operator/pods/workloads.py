@@ -16,7 +16,7 @@ from dra_operator.api.node_selector import NodeSelectorError, matches, pinned_to
 from dra_operator.api.read import ObjectError, PartError, read_part
 from dra_operator.api.text import shown
 from dra_operator.inventory.nodes import read_node
-from dra_operator.pods.node_fit import Taint, Toleration
+from dra_operator.inventory.taints import EffectiveTaint, Toleration, tolerates
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet
 
 # --- Known workloads: where each kind has its pod templates, and the fields that say how many pods it makes. Data
@@ -555,11 +555,12 @@ def _fits(
         Toleration(*[item.get(name) or "" for name in Toleration._fields])
         for item in (*_maps(spec, "tolerations"), *_added_tolerations(spec))
     ]
-    return all(
-        any(item.tolerates(Taint(*[taint.get(name) or "" for name in Taint._fields])) for item in tolerations)
+    keeping = [
+        EffectiveTaint(*[taint.get(name) or "" for name in EffectiveTaint._fields])
         for taint in taints
         if taint.get("effect") in ("NoSchedule", "NoExecute")
-    )
+    ]
+    return all(any(tolerates(item, taint) for item in tolerations) for taint in keeping)
 
 
 def _added_tolerations(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
