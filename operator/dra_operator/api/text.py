@@ -211,7 +211,7 @@ def seconds_of(text: str | None) -> float | None:
     """Return a time of an object in seconds since 1970; None if it has none, or none that can be read."""
     try:
         return None if not text else datetime.fromisoformat(text).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

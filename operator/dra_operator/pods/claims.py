@@ -27,6 +27,7 @@ from dra_operator.api.read import read_object
 from dra_operator.api.text import near_object
 from dra_operator.api.types import AllocationResult, ResourceClaim, ResourceClaimSpec
 from dra_operator.api.validation.checks import LABEL, SUBDOMAIN
+from dra_operator.api.validation.refusals import find_container_claims
 from dra_operator.api.write import to_wire
 from dra_operator.inventory.nodes import NodeRecord
 from dra_operator.pods.objects import Manifest, ObjectRecord, ObjectSet, Place
@@ -181,22 +182,13 @@ def find_unknown_entries(objects: ObjectSet, record: ObjectRecord) -> Iterator[s
     """
     owner: Owner = record.obj
     entries = {entry.name: entry for entry in owner.spec.resource_claims}
-    spec = record.body.get("spec") or {}
-    for place in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(place) or ()):
-            claims = (container.get("resources") or {}).get("claims")
-            for number, item in enumerate(claims if isinstance(claims, list) else ()):
-                name, request = (
-                    item.get(key) if isinstance(item, Mapping) else None for key in ("name", "request")
-                )
-                path = f"spec.{place}[{index}].resources.claims[{number}]"
-                if isinstance(name, str) and name not in entries:
-                    has = ", ".join(entries) or "none"
-                    yield f'{path}.name: "{name}" is not in spec.resourceClaims, which has {has}'
-                elif isinstance(name, str) and isinstance(request, str) and request:
-                    known = _find_requests(objects, owner, entries[name])
-                    if problem := _request_problem(request, known):
-                        yield f"{path}.request: {problem}"
+    for path, name, request in find_container_claims(record.body):
+        if isinstance(name, str) and name not in entries:
+            yield f'{path}.name: "{name}" is not in spec.resourceClaims, which has {", ".join(entries) or "none"}'
+        elif isinstance(name, str) and isinstance(request, str) and request:
+            known = _find_requests(objects, owner, entries[name])
+            if problem := _request_problem(request, known):
+                yield f"{path}.request: {problem}"
 
 
 def _find_requests(objects: ObjectSet, owner: Owner, entry: PodResourceClaim) -> list[str] | None:

@@ -19,6 +19,7 @@ from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Pod
 from dra_operator.api.text import listed
 from dra_operator.api.types import (
+    AllocationResult,
     DeviceClaim,
     DeviceConstraint,
     DeviceRequest,
@@ -402,31 +403,28 @@ class _Attempt:
 
     def _is_pinned(self) -> bool:
         """Return whether a claim that is allocated keeps the pod to some nodes."""
-        claims = [entry.claim for entry in self.entries if entry.claim is not None]
-        allocations = [claim.status.allocation for claim in claims if claim.status.allocation is not None]
-        return any(allocation.node_selector is not None for allocation in allocations)
+        return any(allocation.node_selector is not None for _, allocation in self._held())
+
+    def _held(self) -> Iterator[tuple[str, AllocationResult]]:
+        """Yield what the pod has already, by entry."""
+        for entry in self.entries:
+            if entry.claim is not None and entry.claim.status.allocation is not None:
+                yield entry.name, entry.claim.status.allocation
 
     def _places(self) -> Iterator[str]:
         """Yield, for each claim that is allocated, the nodes that can use it."""
-        for entry in self.entries:
-            if (allocation := entry.claim.status.allocation if entry.claim is not None else None) is not None:
-                names = [
-                    name
-                    for name, node in sorted(self.explainer.allocator.inventory.nodes.items())
-                    if can_use(allocation, node)
-                ]
-                yield f'"{entry.name}" on {listed(names) if names else "none"}'
+        nodes = sorted(self.explainer.allocator.inventory.nodes.items())
+        for entry, allocation in self._held():
+            names = [name for name, node in nodes if can_use(allocation, node)]
+            yield f'"{entry}" on {listed(names) if names else "none"}'
 
     def _nodes_out_of_reach(self) -> dict[str, str]:
         """Return the nodes where the pod cannot use a claim that is allocated already, and why."""
         causes: dict[str, str] = {}
-        for entry in self.entries:
-            claim = entry.claim
-            if claim is None or (allocation := claim.status.allocation) is None:
-                continue
+        for entry, allocation in self._held():
             for name, node in self.explainer.allocator.inventory.nodes.items():
                 if name not in causes and not can_use(allocation, node):
-                    causes[name] = f'not where claim "{entry.name}" is allocated'
+                    causes[name] = f'not where claim "{entry}" is allocated'
         return causes
 
     def _explain_held(
@@ -437,7 +435,7 @@ class _Attempt:
     ) -> PodExplanation:
         """Explain a pod that can run nowhere where it can use what it has."""
         reachable = sorted(self.explainer.allocator.inventory.nodes.keys() - elsewhere.keys())
-        held = [f'"{entry.name}"' for entry in self.entries if not _is_open(entry)]
+        held = [f'"{entry}"' for entry, _ in self._held()]
         subject = f"claim{'s' if len(held) > 1 else ''} {listed(held)}"
         is_are = "are" if len(held) > 1 else "is"
         if not reachable:

@@ -21,7 +21,7 @@ from dra_operator.api.names import (
     MANAGED,
     OPT_OUT_LABEL,
 )
-from dra_operator.api.text import listed
+from dra_operator.api.text import listed, seconds_of, timestamp
 from dra_operator.api.types import ResourceClaim
 from dra_operator.pods.field_reader import FieldReader
 from dra_operator.pods.objects import ObjectRecord, ObjectSet
@@ -191,18 +191,16 @@ def handed_back(why: str, node: str) -> str:
 
 def let_go_mark(time: datetime, node: str, uid: str) -> str:
     """Return the annotation of a pod that is let go now, at a time in UTC. A copy of the pod has another uid."""
-    return f"{time:%Y-%m-%dT%H:%M:%SZ} {node} {uid}"
+    return f"{timestamp(time)} {node} {uid}"
 
 
 def read_mark(mark: str, uid: str) -> LetGo | None:
     """Return what the annotation of a pod of this uid says; None if that is nothing, or about another pod."""
     parts = mark.split(" ")
-    if len(parts) != len(("time", "node", "uid")) or parts[2] != uid:
+    time = seconds_of(parts[0])
+    if time is None or len(parts) != len(("time", "node", "uid")) or parts[2] != uid:
         return None
-    try:
-        return LetGo(parts[1], datetime.fromisoformat(parts[0]).timestamp())
-    except (ValueError, OverflowError):
-        return None
+    return LetGo(parts[1], time)
 
 
 def order(pod: SchedulingPod) -> tuple[int, str, str, str]:

@@ -103,20 +103,25 @@ def find_refusals(obj: object, body: Mapping[str, Any]) -> Iterator[Refusal]:
         yield from slices.find_refused_values(obj.spec, body)
 
 
-def _requests_of_containers(body: Mapping[str, Any]) -> Iterator[Refusal]:
-    """Yield the requests of claims that containers of a pod name and that cannot be names, as of an alternative."""
-    for field, containers in (body.get("spec") or {}).items():
-        for index, container in enumerate(
-            (containers or ()) if field in ("initContainers", "containers") else ()
-        ):
+def find_container_claims(body: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the path of each claim that a container of a pod names, with the claim's name and the request's."""
+    spec = body.get("spec") or {}
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(field) or ()):
             claims = (container.get("resources") or {}).get("claims")
             for number, item in enumerate(claims if isinstance(claims, list) else ()):
-                name = item.get("request") if isinstance(item, Mapping) else None
-                if isinstance(name, str) and name and not LABEL.fullmatch(name):
-                    request, slash, _ = name.partition("/")
-                    text = f'is no name of a request: write "{request}", whatever alternative is chosen'
-                    path = f"spec.{field}[{index}].resources.claims[{number}].request"
-                    yield Refusal(path, name, text if slash else _NOT_A_LABEL.format(what="a request"))
+                if isinstance(item, Mapping):
+                    path = f"spec.{field}[{index}].resources.claims[{number}]"
+                    yield path, item.get("name"), item.get("request")
+
+
+def _requests_of_containers(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    """Yield the requests of claims that containers of a pod name and that cannot be names, as of an alternative."""
+    for path, _, name in find_container_claims(body):
+        if isinstance(name, str) and name and not LABEL.fullmatch(name):
+            request, slash, _ = name.partition("/")
+            text = f'is no name of a request: write "{request}", whatever alternative is chosen'
+            yield Refusal(f"{path}.request", name, text if slash else _NOT_A_LABEL.format(what="a request"))
 
 
 _WALKED: Final = (
