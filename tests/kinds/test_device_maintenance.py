@@ -10,8 +10,7 @@ from dra_operator.inventory import Inventory
 from dra_operator.kinds.changes import Create, Delete
 from dra_operator.kinds.device_maintenance import read_maintenance
 from dra_operator.kinds.maintenance_cards import Card, find_cards, read_holder
-from dra_operator.kinds.maintenance_plan import Quiet, name_rule, plan, read_rule
-from dra_operator.kinds.maintenance_status import build_result
+from dra_operator.kinds.maintenance_plan import Quiet, build_result, name_rule, plan, read_rule
 from dra_operator.kinds.selector import DeviceKey
 from dra_operator.ledger import Ledger
 from factories import allocation, claim, request, resource_slice, result

@@ -13,8 +13,7 @@ from dra_operator.inventory import Inventory
 from dra_operator.kinds.changes import Create, Delete, complete_conditions
 from dra_operator.kinds.device_maintenance import read_maintenance
 from dra_operator.kinds.maintenance_cards import find_cards, find_pod, read_holder
-from dra_operator.kinds.maintenance_plan import Quiet, plan, read_rule
-from dra_operator.kinds.maintenance_status import build_result
+from dra_operator.kinds.maintenance_plan import Quiet, build_result, plan, read_rule
 from dra_operator.ledger import Ledger
 from factories import GPU, claim, request, resource_slice
 from kinds.states import build_state

@@ -48,8 +48,7 @@ from dra_operator.controller.waiting_pods import VOLUMES
 from dra_operator.explain import Explainer
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import Settlement
-from dra_operator.kinds.own_kinds import build_own_kinds
-from dra_operator.kinds.runtime import KindsRuntime
+from dra_operator.kinds.runtime import KindsRuntime, build_own_kinds
 from dra_operator.kinds.world import World
 from dra_operator.ledger import Ledger
 

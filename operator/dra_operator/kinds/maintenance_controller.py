@@ -26,11 +26,11 @@ from dra_operator.kinds.maintenance_plan import (
     MaintenancePlan,
     MaintenanceRule,
     Quiet,
+    build_result,
     name_rule,
     plan,
     read_rule,
 )
-from dra_operator.kinds.maintenance_status import build_result
 from dra_operator.kinds.maintenance_trial import find_misfit, make_claim, preview
 from dra_operator.kinds.selector import DeviceKey
 from dra_operator.kinds.world import World, path

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from itertools import count
 from typing import Any, Final, TypeAlias
 
@@ -23,8 +24,13 @@ from dra_operator.cluster.backoff import doubled
 from dra_operator.cluster.credentials import Access, tls_context
 from dra_operator.cluster.faults import UNCOUNTED, Defect, DefectLogger
 from dra_operator.cluster.session import ApiError, ApiUnreachable, in_thread
+from dra_operator.kinds import allocation_policy, device_maintenance, device_reservation
 from dra_operator.kinds.changes import Body, Plan
 from dra_operator.kinds.handlers import OwnKind, Reconcile, register
+from dra_operator.kinds.maintenance_controller import MaintenanceController
+from dra_operator.kinds.policy_controller import PolicyController
+from dra_operator.kinds.reservation_controller import ReservationController
+from dra_operator.kinds.world import World
 
 FindVerbs: TypeAlias = Callable[[str], Awaitable[frozenset[str] | None]]
 """Returns what may be done with the objects of a kind: nothing where it is not served, None if nobody answers."""
@@ -126,6 +132,34 @@ def register_login(registry: kopf.OperatorRegistry, access: Access) -> None:
         last = now + pause
         await asyncio.sleep(pause)
         return session_for(await in_thread("credentials", access.connection_info))
+
+
+def build_own_kinds(world: World, quiet_seconds: float, fenced_seconds: float) -> tuple[OwnKind, ...]:
+    """Return all kinds of our own.
+
+    The seconds are how long a card in maintenance must have been free, and so behind its policy.
+    """
+    policies, reservations = PolicyController(world), ReservationController(world)
+    quiet, fenced = timedelta(seconds=quiet_seconds), timedelta(seconds=fenced_seconds)
+    return (
+        OwnKind(
+            allocation_policy.PLURAL,
+            policies.reconcile,
+            "rules of the policy are still there",
+            policies.sweep,
+        ),
+        OwnKind(
+            device_reservation.PLURAL,
+            reservations.reconcile,
+            "claims of the reservation are still there",
+            reservations.sweep,
+        ),
+        OwnKind(
+            device_maintenance.PLURAL,
+            MaintenanceController(world, quiet, fenced).reconcile,
+            "rules of the maintenance are still there",
+        ),
+    )
 
 
 class KindsRuntime:
