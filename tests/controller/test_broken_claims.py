@@ -8,7 +8,7 @@ from cluster import claim
 from dra_operator.controller.allocation_checks import DoubleAllocationReporter
 from dra_operator.controller.cycle import Tick
 from dra_operator.controller.object_problems import ObjectProblems
-from dra_operator.controller.write_results import ClaimReleaser
+from dra_operator.controller.write_results import ClaimWrites
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
@@ -30,14 +30,14 @@ def breaks(monkeypatch):
     names = set()
 
     def fail(function):
-        sound = getattr(ClaimReleaser, function)
+        sound = getattr(ClaimWrites, function)
 
         def call(self, key):
             if key[1] in names:
                 raise RuntimeError("a defect")
             return sound(self, key)
 
-        monkeypatch.setattr(ClaimReleaser, function, call)
+        monkeypatch.setattr(ClaimWrites, function, call)
         return names
 
     return fail

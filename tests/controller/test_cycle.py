@@ -14,7 +14,7 @@ from dra_operator.controller.claims import PodUse
 from dra_operator.controller.cycle import Tick
 from dra_operator.controller.facts import EventRequest
 from dra_operator.controller.object_problems import INCOMPLETE_SECONDS
-from dra_operator.controller.write_results import WriteResultHandler
+from dra_operator.controller.write_results import ClaimWrites
 
 # --- deciding
 # -------------------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_a_defect_in_taking_in_costs_one_object(bench, monkeypatch):
         take(delta, changes)
 
     monkeypatch.setattr(bench.cycle._ingest, "apply", break_on_bad)
-    monkeypatch.setattr(WriteResultHandler, "handle", lambda *_: 1 / 0)
+    monkeypatch.setattr(ClaimWrites, "handle", lambda *_: 1 / 0)
     with capture_logs() as logs:
         bench.run(bench.delta(claim("bad")), Stored(None, {}), bench.delta(claim("good")))
 

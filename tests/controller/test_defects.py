@@ -20,12 +20,12 @@ from dra_operator.controller.ingest import Ingest
 from dra_operator.controller.loop import Loop
 from dra_operator.controller.metrics import Metrics
 from dra_operator.controller.object_problems import ObjectProblems
-from dra_operator.controller.write_results import ClaimReleaser
+from dra_operator.controller.write_results import ClaimWrites
 
 BREAKABLE = {
     Defect.PASS: (WriteFence, "is_pending"),
     Defect.DECISION: (Allocator, "allocate"),
-    Defect.TIDYING: (ClaimReleaser, "release_unmanaged"),
+    Defect.TIDYING: (ClaimWrites, "release_unmanaged"),
     Defect.REPORT: (ObjectProblems, "report_inventory"),
     Defect.INTAKE: (Ingest, "apply"),
     Defect.EFFECT: (Writer, "submit"),

@@ -62,7 +62,7 @@ from dra_operator.controller.queue import (
 )
 from dra_operator.controller.waiting_pods import KINDS as KINDS_OF_PODS
 from dra_operator.controller.waiting_pods import PodReasons, WaitingPods
-from dra_operator.controller.write_results import ClaimReleaser, WriteResultHandler
+from dra_operator.controller.write_results import ClaimWrites
 from dra_operator.explain import Explainer, explain_aborted
 from dra_operator.inventory import Inventory
 from dra_operator.kinds.world import Inquiry, State
@@ -179,20 +179,15 @@ class SchedulingCycle:
         self._templates = TemplateChecks(context)
         self._waiting_pods = self._build_pods()
         gated = self._gated
-        self._write_results = WriteResultHandler(
-            self._context,
+        self._claim_writes = ClaimWrites(
+            context,
             self._pending,
             self._access,
             self._selector_warnings.add,
             None if gated is None else gated.report_claim,
-        )
-        self._releaser = ClaimReleaser(
-            self._context,
-            self._pending,
-            self._access,
             explains_pods=self._waiting_pods is not None,
         )
-        self._double_allocations = DoubleAllocationReporter(context, self._releaser.retained)
+        self._double_allocations = DoubleAllocationReporter(context, self._claim_writes.retained)
         self._broken_allocations = BrokenAllocationReporter(context, self._broken_annotations)
         self._state = State(
             self.inventory,
@@ -319,7 +314,7 @@ class SchedulingCycle:
         if self._gated is not None:
             self._gated.observe_claims(expired)
             self._gated.requeue(all_waiting=requeue_all)
-        self._touched |= expired | self._queue.annotation_backoff.pop_expired() | self._releaser.retained
+        self._touched |= expired | self._queue.annotation_backoff.pop_expired() | self._claim_writes.retained
 
     def _plan(self) -> None:
         """Write what needs no decision: for claims that were touched, rules, and pods that our gate holds."""
@@ -407,7 +402,7 @@ class SchedulingCycle:
 
     def _observe_outcome(self, outcome: WriteOutcome, effects: DeltaEffects) -> None:
         if outcome.write.resource == "resourceclaims":
-            self._write_results.handle(outcome, effects, self.number)
+            self._claim_writes.handle(outcome, effects, self.number)
             return
         self.metrics.writes.labels(outcome.write.kind, outcome.result).inc()
         if outcome.write.resource == "devicetaintrules":
@@ -458,7 +453,7 @@ class SchedulingCycle:
     def _release(self, key: Key) -> None:
         """Do for one claim what needs no decision. After a defect of ours it backs off; the others go on."""
         try:
-            self._releaser.release_unmanaged(key)
+            self._claim_writes.release_unmanaged(key)
             if not self._claims.is_waiting(key):
                 self._problems.excuse(key)
         except Exception:

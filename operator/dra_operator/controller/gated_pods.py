@@ -63,13 +63,17 @@ class GatedPod:
     waits_for_earlier_writes: bool = False
     """Whether it gets no further, or keeps its claims, until nothing of an earlier operator can be stored any more."""
 
-    def state(self, let_go: LetGoPod | None) -> GatedState | None:
-        """Return how far it is; None for a pod that was never ours."""
+    let_go: LetGoPod | None = None
+    """Set once an operator took its gate off after a decision."""
+
+    @property
+    def state(self) -> GatedState | None:
+        """How far it is; None for a pod that was never ours."""
         if self.pod.is_gated:
             return "storing" if self.node else "waiting"
-        if let_go is None:
+        if self.let_go is None:
             return None
-        return "handed back" if let_go.is_handed_back else "let go"
+        return "handed back" if self.let_go.is_handed_back else "let go"
 
 
 NotFound: TypeAlias = Literal["no room", "not tried"]
@@ -99,8 +103,6 @@ class GatedPods:
     _earlier_writes: EarlierWrites = field(init=False)
     _handback: Handback = field(init=False)
     _pods: dict[Key, GatedPod] = field(default_factory=dict)
-    _let_go: dict[Key, LetGoPod] = field(default_factory=dict)
-    """Those whose gate an operator took off after a decision."""
     _sent: dict[Key, tuple[Write, str]] = field(default_factory=dict)
     """The write to each pod that has no answer yet, and why it is let go if that was not decided.
 
@@ -175,7 +177,6 @@ class GatedPods:
         key = gated.pod.key
         self._drop_decision(gated)
         del self._pods[key]
-        self._let_go.pop(key, None)
         self.queue.remove(key)
         self.access.forget(key)
         self._touched.discard(key)
@@ -258,7 +259,9 @@ class GatedPods:
 
     def run_handback(self) -> float | None:
         """Take back what is held for pods that cannot be placed; return when time alone makes more due."""
-        return self._handback.run(self._let_go)
+        return self._handback.run(
+            {key: gated.let_go for key, gated in self._pods.items() if gated.let_go is not None}
+        )
 
     def _begin(self) -> None:
         """Remember what an earlier operator may have seen: it may have sent a patch that is still under way."""
@@ -592,12 +595,11 @@ class GatedPods:
         pod = gated.pod
         self.queue.set_decided(pod.key)
         node = gated.node or self._find_stored_node(pod)
-        let_go = self._let_go.get(pod.key)
-        if let_go is None and node:
-            let_go = self._let_go[pod.key] = LetGoPod(pod, node)
-        if let_go is not None:
-            let_go.observe(pod)
-        if not node or (let_go is not None and let_go.is_handed_back):
+        if gated.let_go is None and node:
+            gated.let_go = LetGoPod(pod, node)
+        if gated.let_go is not None:
+            gated.let_go.observe(pod)
+        if not node or (gated.let_go is not None and gated.let_go.is_handed_back):
             self._drop_decision(gated)
 
     def _find_stored_node(self, pod: SchedulingPod) -> str:
@@ -629,8 +631,7 @@ class GatedPods:
         if gated is None:
             return None
         if not gated.pod.is_gated:
-            let_go = self._let_go.get(key)
-            return None if let_go is None else let_go.trouble
+            return None if gated.let_go is None else gated.let_go.trouble
         if gated.trouble is not None:
             return gated.trouble
         if key in self._sent and self._sent[key][1]:
@@ -670,7 +671,7 @@ class GatedPods:
     def has_lost_devices(self, key: Key) -> bool:
         """True if a pod was let go, and a claim of it has no allocation any more."""
         gated = self._pods.get(key)
-        if gated is None or gated.pod.is_gated or not (key in self._let_go or gated.pod.let_go):
+        if gated is None or gated.pod.is_gated or not (gated.let_go or gated.pod.let_go):
             return False
         return self._handback.has_lost_devices(gated.pod)
 
@@ -680,10 +681,8 @@ class GatedPods:
 
     def counts(self) -> Mapping[GatedState, int]:
         """Return how many pods are how far."""
-        states = [gated.state(self._let_go.get(key)) for key, gated in self._pods.items()]
-        counts: Counter[GatedState] = Counter(dict.fromkeys(get_args(GatedState), 0))
-        counts.update([state for state in states if state is not None])
-        return counts
+        counts = Counter([gated.state for gated in self._pods.values()])
+        return {state: counts[state] for state in get_args(GatedState)}
 
     def gated_since(self) -> float:
         """Return as Unix time when the pod was created that our gate has held longest; 0 if it holds none."""

@@ -204,8 +204,8 @@ class WriteAccess:
     """
 
     def __init__(self) -> None:
-        self._texts: dict[tuple[str, str], str] = {}
-        self._claims: dict[tuple[str, str], set[Key]] = {}
+        self._denied: dict[tuple[str, str], tuple[str, set[Key]]] = {}
+        """By verb and resource: what is said of that, and the claims that suffer from it."""
 
     def deny(self, verb: str, resource: str, key: Key, text: str) -> bool:
         """State that a claim could not be written, e.g. for want of `patch` on `resourceclaims/status`.
@@ -216,9 +216,10 @@ class WriteAccess:
         """
         if (verb, resource) == _TO_BIND:
             self._drop(_FOR_STATUS)
-        is_news = (verb, resource) not in self._texts
-        self._texts[verb, resource] = text
-        self._claims.setdefault((verb, resource), set()).add(key)
+        is_news = (verb, resource) not in self._denied
+        _, keys = self._denied.get((verb, resource), ("", set[Key]()))
+        keys.add(key)
+        self._denied[verb, resource] = text, keys
         return is_news
 
     def grant(self, write: Write) -> dict[tuple[str, str], frozenset[Key]]:
@@ -226,7 +227,7 @@ class WriteAccess:
 
         Return those that were not, each with the claims whose writes were denied.
         """
-        before = {right: frozenset(keys) for right, keys in self._claims.items()}
+        before = {right: frozenset(keys) for right, (_, keys) in self._denied.items()}
         for right in before:
             if write.kind in _OF_POD_WRITES:
                 # Each needs one right of its own.
@@ -237,33 +238,33 @@ class WriteAccess:
                 self._excuse(right, write.key)
             elif write.kind not in ("annotate", "fence") or right[1] == _FOR_METADATA:
                 self._drop(right)
-        return {right: keys for right, keys in before.items() if right not in self._texts}
+        return {right: keys for right, keys in before.items() if right not in self._denied}
 
     def forget(self, key: Key) -> None:
         """State that a claim is gone, or that we want nothing of it any more."""
-        for right in tuple(self._texts):
+        for right in tuple(self._denied):
             self._excuse(right, key)
 
     def forget_allocation(self, key: Key) -> bool:
         """State that a claim gets no devices now: only why it waits is to be written; return if that may be."""
-        for right in tuple(self._texts):
+        for right in tuple(self._denied):
             if right[1] != _FOR_METADATA:
                 self._excuse(right, key)
-        return not any(key in keys for keys in self._claims.values())
+        return not any(key in keys for _, keys in self._denied.values())
 
     def reasons(self) -> tuple[str, ...]:
         """Return what is not permitted, one line for each right."""
-        return tuple(self._texts.values())
+        return tuple([text for text, _ in tuple(self._denied.values())])
 
     def _excuse(self, right: tuple[str, str], key: Key) -> None:
         """State that a claim does not suffer from a missing right; drop it if none does."""
-        self._claims[right].discard(key)
-        if not self._claims[right]:
+        keys = self._denied[right][1]
+        keys.discard(key)
+        if not keys:
             self._drop(right)
 
     def _drop(self, right: tuple[str, str]) -> None:
-        self._texts.pop(right, None)
-        self._claims.pop(right, None)
+        self._denied.pop(right, None)
 
 
 LASTING_SECONDS = 5.0

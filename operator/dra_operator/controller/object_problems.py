@@ -178,38 +178,29 @@ class TemplateChecks:
     context: Context
     version: int = 0
     """Grows with every template that comes or goes."""
-    _names: set[Key] = field(default_factory=set)
-    """Of all templates, also those that cannot be understood."""
-    _templates: dict[Key, ResourceClaimTemplate] = field(default_factory=dict)
-    _unreadable: dict[Key, tuple[str, str]] = field(default_factory=dict)
-    """The uid of each template that cannot be understood, and why not."""
+    _templates: dict[Key, ResourceClaimTemplate | tuple[str, str]] = field(default_factory=dict)
+    """Of one that cannot be understood its uid, and why not."""
     _unchecked: deque[Key] = field(default_factory=deque)
     _inventory_version: int = -1
     _rechecked_at: float = float("-inf")
 
     def has(self, key: Key) -> bool | None:
         """Return whether there is a template of this namespace and name; None if none is known at all."""
-        return key in self._names if self._names else None
+        return key in self._templates if self._templates else None
 
     def apply(self, delta: Delta) -> None:
         """Take in that a template has come, changed or gone."""
         key = delta.namespace, delta.name
-        self.version += (key in self._names) is (delta.body is None)
+        self.version += (key in self._templates) is (delta.body is None)
         if delta.body is None:
-            self._names.discard(key)
             self._templates.pop(key, None)
-            self._unreadable.pop(key, None)
             self.context.events.clear((KIND, key))
             return
-        self._names.add(key)
         self._unchecked.append(key)
         try:
             self._templates[key] = read_object(delta.body, KIND)
-            self._unreadable.pop(key, None)
         except ObjectError as error:
-            self._templates.pop(key, None)
-            uid = str((delta.body.get("metadata") or {}).get("uid", ""))
-            self._unreadable[key] = uid, str(error)
+            self._templates[key] = str((delta.body.get("metadata") or {}).get("uid", "")), str(error)
 
     def run(self, stopping: Callable[[], bool]) -> float | None:
         """Check templates for which that is due; return when time alone makes it due again."""
@@ -233,12 +224,13 @@ class TemplateChecks:
         )
 
     def _check(self, key: Key) -> None:
-        uid, in_vain = self._unreadable.get(key, ("", None))
-        problem = messages.template_in_vain(in_vain) if in_vain else None
-        if (template := self._templates.get(key)) is not None:
-            uid = template.metadata.uid
-            in_vain = self._find_problem(key, template)
-            problem = messages.template_in_vain(in_vain) if in_vain else self._find_tolerance(template)
+        found = self._templates.get(key)
+        if isinstance(found, ResourceClaimTemplate):
+            uid, in_vain = found.metadata.uid, self._find_problem(key, found)
+            problem = messages.template_in_vain(in_vain) if in_vain else self._find_tolerance(found)
+        else:
+            uid, in_vain = found or ("", None)
+            problem = messages.template_in_vain(in_vain) if in_vain else None
         if problem is None:
             self.context.events.clear((KIND, key))
             return

@@ -92,8 +92,14 @@ def take_in_rights(write: Write, access: WriteAccess, *backoffs: Backoff) -> Non
 
 
 @dataclass(slots=True)
-class WriteResultHandler:
-    """Takes in the answers to writes. `on_allocated` gets key and uid of each claim whose allocation is stored."""
+class ClaimWrites:
+    """Takes in the answers to writes, and does for claims what needs no decision.
+
+    A deleted claim of ours is deallocated and its finalizer removed, so that it can go: nobody else does so where
+    kube-controller-manager does not run its claim controller. So is one that opted out, perhaps after we had allocated
+    it. An allocation that is reserved is never cleared. And our annotation is taken off every claim that has its
+    devices or is no longer ours. `on_allocated` gets key and uid of each claim whose allocation is stored.
+    """
 
     context: Context
     pending: PendingStatus
@@ -102,6 +108,10 @@ class WriteResultHandler:
     report_for_pods: Callable[[Key, PendingReason | None], None] | None = None
     """Is told what keeps the claim of gated pods from being written, since it is the pods of which that is said; None
     once it is written."""
+    explains_pods: bool = False
+    """Whether claims of pods that wait have our annotation, too."""
+    retained: set[Key] = field(default_factory=set)
+    """The claims whose deletion waits, since another claim holds a device of theirs."""
 
     def handle(self, outcome: WriteOutcome, effects: DeltaEffects, cycle: int) -> None:
         """Take in one answer and add to `effects` what it changed; `cycle` is the number of this one."""
@@ -231,24 +241,7 @@ class WriteResultHandler:
         else:
             self.pending.set(claim, why, is_urgent=True)
 
-
-@dataclass(slots=True)
-class ClaimReleaser:
-    """Does for claims what needs no decision.
-
-    A deleted claim of ours is deallocated and its finalizer removed, so that it can go: nobody else does so where
-    kube-controller-manager does not run its claim controller. So is one that opted out, perhaps after we had allocated
-    it. An allocation that is reserved is never cleared. And our annotation is taken off every claim that has its
-    devices or is no longer ours.
-    """
-
-    context: Context
-    pending: PendingStatus
-    access: WriteAccess
-    explains_pods: bool = False
-    """Whether claims of pods that wait have our annotation, too."""
-    retained: set[Key] = field(default_factory=set)
-    """The claims whose deletion waits, since another claim holds a device of theirs."""
+    # --- what needs no decision
 
     def release_unmanaged(self, key: Key) -> None:
         """Do for one claim what needs no decision."""
