@@ -19,7 +19,6 @@ import yaml
 from dra_operator.api.kinds import RESOURCE_GROUP
 from dra_operator.api.names import MAINTENANCE_POLICY, OWNED_POLICY
 from dra_operator.api.types import ResourceClaim
-from dra_operator.cluster.delivery import Permit
 from dra_operator.cluster.discovery import Served
 from dra_operator.cluster.session import MERGE_PATCH, ApiError, ApiSession, ApiUnreachable
 
@@ -248,15 +247,3 @@ class RuleAnswer:
     probe: RuleProbe
     is_known: bool
     error: ApiError | ApiUnreachable | None = None
-
-
-async def ask(
-    session: ApiSession, claims: Served, probe: RuleProbe, *, may_write: Permit, seconds: float
-) -> RuleAnswer:
-    """Ask one question. `claims` is ResourceClaim as it is served, `seconds` the limit for the request."""
-    await may_write()
-    try:
-        is_known = await refuses(session, claims, probe.claim, probe.device, timeout=seconds)
-    except (ApiError, ApiUnreachable) as error:
-        return RuleAnswer(probe, is_known=False, error=error)
-    return RuleAnswer(probe, is_known)

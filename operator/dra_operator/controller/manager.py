@@ -26,7 +26,7 @@ from dra_operator.cluster.credentials import Access
 from dra_operator.cluster.discovery import Served, served, server_version
 from dra_operator.cluster.events import EventRecorder, Subject
 from dra_operator.cluster.faults import Defect
-from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe, ask
+from dra_operator.cluster.ownership_policy import RuleAnswer, RuleProbe, refuses
 from dra_operator.cluster.reflector import Delta, Reflector
 from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
 from dra_operator.cluster.writer import Writer
@@ -444,14 +444,13 @@ class Manager:
     async def _ask(self, probe: RuleProbe) -> None:
         """Ask whether the policy knows a rule."""
         answer = RuleAnswer(probe, is_known=False)
+        claims, timeout = self._reflectors["ResourceClaim"].served, self._tuning.request_timeout_seconds
         try:
-            answer = await ask(
-                self._session,
-                self._reflectors["ResourceClaim"].served,
-                probe,
-                may_write=self._election.may_write,
-                seconds=self._tuning.request_timeout_seconds,
-            )
+            await self._election.may_write()
+            is_known = await refuses(self._session, claims, probe.claim, probe.device, timeout=timeout)
+            answer = RuleAnswer(probe, is_known)
+        except (ApiError, ApiUnreachable) as error:
+            answer = RuleAnswer(probe, is_known=False, error=error)
         finally:
             self._loop.put(answer)
 
