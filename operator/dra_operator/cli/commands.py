@@ -6,15 +6,8 @@ import click
 
 from dra_operator._version import __version__
 
-COMMANDS = {
-    "run": "dra_operator.cli.run",
-    "demo": "dra_operator.cli.demo",
-    "config": "dra_operator.cli.config",
-    "cel": "dra_operator.cli.cel",
-    "simulate": "dra_operator.cli.simulate",
-    "snapshot": "dra_operator.cli.snapshot",
-}
-"""Where each command lives. Such a module has an `app`, a command."""
+COMMANDS = ("run", "demo", "config", "cel", "simulate", "snapshot")
+"""The commands, each the `app` of the module of its name."""
 
 
 class LazyGroup(click.Group):
@@ -30,7 +23,7 @@ class LazyGroup(click.Group):
             return version
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = importlib.import_module(COMMANDS[cmd_name]).app
+        found: click.Command = importlib.import_module(f"dra_operator.cli.{cmd_name}").app
         return found
 
 

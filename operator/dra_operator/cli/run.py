@@ -23,16 +23,6 @@ TURN_SECONDS: Final = 0.0005
 """How long a thread may go on while another one waits for its turn."""
 
 
-def shorten_turns() -> None:
-    """Let threads take short turns from now on."""
-    sys.setswitchinterval(TURN_SECONDS)
-
-
-def collect_seldom() -> None:
-    """Collect seldom from now on."""
-    gc.set_threshold(*THRESHOLDS)
-
-
 def freeze() -> None:
     """Collect once, and leave out of later collections what is left."""
     gc.collect()
@@ -58,8 +48,8 @@ def app(*, config: str | None, flags: Mapping[str, str]) -> None:
     from dra_operator.controller import logs
     from dra_operator.controller.kopf_app import is_sound, serve, warn_of_all_devices
 
-    shorten_turns()
-    collect_seldom()
+    sys.setswitchinterval(TURN_SECONDS)
+    gc.set_threshold(*THRESHOLDS)
     logs.configure(settings.log_format, settings.log_level)
     try:
         access = load_access(settings.kubeconfig or None, settings.context or None)

@@ -152,10 +152,6 @@ class Answer:
     many: str = ""
     missing: Collection[str] | None = None
 
-    def missing_of(self, unread: Mapping[str, str]) -> Mapping[str, str]:
-        """Return those of some kinds that could not be read, each with the reason, which the answer lacks."""
-        return {kind: why for kind, why in unread.items() if self.missing is None or kind in self.missing}
-
 
 def verb(
     name: str,
@@ -202,8 +198,10 @@ def run(options: Options, demand: Demand, ask: Callable[[Question], Answer]) -> 
     )
     if answer.many and not options.format and sys.stdout.isatty() and len(answer.lines) > _MANY:
         rest.append(answer.many)
-    lacking = missing_rights(answer.missing_of(question.cluster.unread))
-    notes = [*question.notes, *lacking, *answer.asides, *rest]
+    unread = question.cluster.unread
+    if answer.missing is not None:
+        unread = {kind: why for kind, why in unread.items() if kind in answer.missing}
+    notes = [*question.notes, *missing_rights(unread), *answer.asides, *rest]
     say(f"note: {line}" for line in notes)
     sys.stdout.flush()
     raise SystemExit(answer.code)

@@ -39,9 +39,9 @@ def print_completions(words: list[str]) -> None:
     click.echo(f":{directive}")
 
 
-def complete_names(kind: str, prefix: str = "") -> Complete:
-    """Return what completes the names of a kind, each after a prefix such as `pod/`."""
-    return complete_subjects({prefix: kind})
+def complete_names(kind: str) -> Complete:
+    """Return what completes the names of a kind."""
+    return complete_subjects({"": kind})
 
 
 def complete_subjects(kinds: dict[str, str]) -> Complete:

@@ -60,22 +60,18 @@ def read_live(kubectl: Kubectl, demand: Demand, namespace: str, others: Sequence
     or a required kind may not be.
     """
     kinds = list(dict.fromkeys((*demand.cluster, *demand.namespaced)))
-    beside = [(name, each) for each in others if namespace for name in demand.namespaced]
+    asked = [(name, namespace) for name in kinds]
+    asked += [(name, each) for each in others if namespace for name in demand.namespaced]
     found = LiveObjects()
     with ThreadPoolExecutor(len(kinds) + 1) as pool:
         version = pool.submit(_read_version, kubectl)
-        answers = list(pool.map(lambda name: _read_kind(kubectl, KINDS[name], demand, namespace), kinds))
-        more = list(pool.map(lambda each: _read_kind(kubectl, KINDS[each[0]], demand, each[1]), beside))
+        answers = list(pool.map(lambda each: _read_kind(kubectl, KINDS[each[0]], demand, each[1]), asked))
     found.version = version.result()
-    for name, (bodies, reason) in zip(kinds, answers, strict=True):
+    for (name, _), (bodies, reason) in zip(asked, answers, strict=True):
         found.bodies += bodies or ()
         if reason:
             found.unread[name] = reason
-    for (name, _), (bodies, reason) in zip(beside, more, strict=True):
-        found.bodies += bodies or ()
-        if reason:
-            found.unread[name] = reason
-    known = {name for name, (bodies, _) in zip(kinds, answers, strict=True) if bodies is not None}
+    known = {name for name, (bodies, _) in zip(kinds, answers, strict=False) if bodies is not None}
     check_required(demand, {kind: why for kind, why in found.unread.items() if kind not in known})
     return found
 

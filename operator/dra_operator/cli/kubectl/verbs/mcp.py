@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 import click
 
 from dra_operator._version import __version__
-from dra_operator.api.text import near_object, shown
+from dra_operator.api.text import meant, near_object, shown
 from dra_operator.cli.kubectl.answering import CANNOT_SAY, camel
 from dra_operator.cli.kubectl.commands import VERBS, VerbGroup
 from dra_operator.cli.kubectl.commands import app as kubectl_dra
@@ -32,6 +32,10 @@ _UNKNOWN_METHOD: Final = -32601
 _INVALID_PARAMS: Final = -32602
 _MANIFESTS: Final = "manifests"
 _STDIN: Final = "-"
+_ABOUT_MANIFESTS: Final = (
+    "Manifests, as YAML or JSON, that lie over the cluster, "
+    f"or what is asked about if the subject is {_STDIN}."
+)
 _LONGEST_NAME: Final = 253
 """As in Kubernetes; what is longer is no file either."""
 _INSTRUCTIONS: Final = (
@@ -63,20 +67,19 @@ class Tool:
     command: click.Command
     params: Mapping[str, click.Parameter]
 
+    def schemas(self) -> dict[str, dict[str, Any]]:
+        """Return the JSON schemas of the arguments."""
+        found = {name: _schema(param) for name, param in self.params.items()}
+        return {**found, _MANIFESTS: {"type": "string", "description": _ABOUT_MANIFESTS}}
+
     def document(self) -> dict[str, Any]:
         """Return the tool as `tools/list` has it."""
-        properties = {name: _schema(param) for name, param in self.params.items()}
-        properties[_MANIFESTS] = {
-            "type": "string",
-            "description": "Manifests, as YAML or JSON, that lie over the cluster, "
-            f"or what is asked about if the subject is {_STDIN}.",
-        }
         return {
             "name": self.name,
             "description": (self.command.help or "").strip(),
             "inputSchema": {
                 "type": "object",
-                "properties": properties,
+                "properties": self.schemas(),
                 "required": [name for name, param in self.params.items() if param.required],
                 "additionalProperties": False,
             },
@@ -85,18 +88,19 @@ class Tool:
 
     def words(self, arguments: Mapping[str, Any]) -> list[str]:
         """Return the words of the command line that some arguments stand for. Raises ArgumentError."""
-        options, subjects = [], []
+        options, subjects, schemas = [], [], self.schemas()
         for name, value in arguments.items():
-            if name == _MANIFESTS:
-                _check_type(name, value, "string")
-                continue
+            if name not in schemas:
+                near = near_object(name, schemas)
+                hint = meant(near) if near else f": it has {', '.join(schemas)}"
+                raise ArgumentError(f"{self.name} has no argument {shown(name)}{hint}")
+            _check(name, value, schemas[name])
             param = self.params.get(name)
-            if param is None:
-                raise ArgumentError(_unknown_argument(self, name))
-            _check(name, value, _schema(param))
             values = value if isinstance(value, list) else [value]
             if isinstance(param, click.Argument):
                 subjects += [_subject(each) for each in values]
+            elif param is None:
+                continue
             elif not isinstance(value, bool):
                 options += [f"{param.opts[-1]}={each}" for each in values]
             elif value:
@@ -151,7 +155,7 @@ def _schema(param: click.Parameter) -> dict[str, Any]:
     return {**typed, "description": _description(param)}
 
 
-_TYPES: Final = {"string": str, "boolean": bool, "integer": int, "array": list}
+_TYPES: Final[Mapping[str, Any]] = {"string": str, "boolean": bool, "integer": int, "array": list}
 _ARTICLES: Final = {
     "string": "a text",
     "boolean": "true or false",
@@ -161,16 +165,13 @@ _ARTICLES: Final = {
 
 
 def _check(name: str, value: Any, schema: Mapping[str, Any]) -> None:
-    _check_type(name, value, schema["type"])
+    wanted = schema["type"]
+    if not isinstance(value, _TYPES[wanted]) or (wanted == "integer" and isinstance(value, bool)):
+        raise ArgumentError(f"{name}: {shown(value)} is not {_ARTICLES[wanted]}")
     for number, each in enumerate(value if "items" in schema else ()):
         _check(f"{name}[{number}]", each, schema["items"])
     if value not in (allowed := schema.get("enum", [value])):
         raise ArgumentError(f"{name}: {shown(value)} is not one of {', '.join(allowed)}")
-
-
-def _check_type(name: str, value: Any, wanted: str) -> None:
-    if not isinstance(value, _TYPES[wanted]) or (wanted == "integer" and isinstance(value, bool)):
-        raise ArgumentError(f"{name}: {shown(value)} is not {_ARTICLES[wanted]}")
 
 
 def _subject(text: str) -> str:
@@ -181,13 +182,6 @@ def _subject(text: str) -> str:
     if text != _STDIN and Path(text[:_LONGEST_NAME]).exists():
         raise ArgumentError(f"{text} is a file: {hint}")
     return text
-
-
-def _unknown_argument(tool: Tool, name: str) -> str:
-    names = [*tool.params, _MANIFESTS]
-    near = near_object(name, names)
-    hint = f'; did you mean "{near}"?' if near else f": it has {', '.join(names)}"
-    return f"{tool.name} has no argument {shown(name)}{hint}"
 
 
 def call(tool: Tool, arguments: Mapping[str, Any], source: Sequence[str]) -> dict[str, Any]:
