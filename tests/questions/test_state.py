@@ -3,7 +3,7 @@
 import pytest
 
 from dra_operator import Cluster
-from dra_operator.questions.contents import UnknownNodeError
+from dra_operator.questions.answers import UnknownObjectError
 from factories import manifest
 from small_cluster import CLASS, NODES, cluster, devices, holding, pod, template
 
@@ -65,7 +65,7 @@ def test_nodes_and_drivers_go_with_their_slices():
 def test_some_nodes_alone_may_be_chosen():
     """Others count as unusable, and one that is not there is refused."""
     assert cluster(only_nodes=["n2"]).headroom("DeviceClass/gpu").more == 2
-    with pytest.raises(UnknownNodeError):
+    with pytest.raises(UnknownObjectError):
         cluster(only_nodes=["n9"])
 
 

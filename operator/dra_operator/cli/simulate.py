@@ -27,8 +27,9 @@ from dra_operator.cli.kubectl.tables import Cell, Colour, Column, Style, listing
 from dra_operator.cli.output import FILE, PLACE, opened, refuse, refusing
 from dra_operator.pods.claim_sets import Outcome, State
 from dra_operator.questions.allocate import decide_all
+from dra_operator.questions.answers import UnknownObjectError
 from dra_operator.questions.cluster import Cluster
-from dra_operator.questions.contents import LoadResult, UnknownNodeError
+from dra_operator.questions.contents import LoadResult
 from dra_operator.questions.fault_texts import everywhere
 from dra_operator.questions.gangs import find_gang_notes
 from dra_operator.questions.load import gather
@@ -90,7 +91,7 @@ def app(
     gathered = _load(places)
     try:
         cluster = Cluster(gathered, only_nodes=nodes, rules=_rules(kubernetes, places))
-    except UnknownNodeError as error:
+    except UnknownObjectError as error:
         refuse(*map(printable, (*gathered.errors, f"--node: {error}")))
     _say(f"error: {line}" for line in cluster.errors)
     decided = decide_all(cluster)
@@ -127,10 +128,11 @@ def _say(lines: Iterable[str]) -> None:
 
 
 def _print(decided: Sequence[Outcome], output: str, out: Path | None) -> None:
+    # As `kubectl get` prints them.
     if output == "yaml":
-        text = as_yaml(decided)
+        text = to_yaml(_list(decided))
     elif output == "json":
-        text = as_json(decided)
+        text = json.dumps(_list(decided), indent=4, sort_keys=True, ensure_ascii=False) + "\n"
     else:
         is_shown = out is None and sys.stdout.isatty()
         text = table(decided, Style(colours=use_colours()) if is_shown else _PLAIN)
@@ -159,16 +161,6 @@ def table(outcomes: Sequence[Outcome], style: Style) -> str:
         Column("DEVICES, OR WHY NOT", _details),
     )
     return "".join(f"{line}\n" for line in listing(columns, outcomes, style))
-
-
-def as_json(outcomes: Sequence[Outcome]) -> str:
-    """Return the claims as a List in JSON, as `kubectl get -o json` prints it."""
-    return json.dumps(_list(outcomes), indent=4, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def as_yaml(outcomes: Sequence[Outcome]) -> str:
-    """Return the claims as a List in YAML, as `kubectl get -o yaml` prints it."""
-    return to_yaml(_list(outcomes))
 
 
 def body(outcome: Outcome) -> dict[str, Any]:

@@ -8,11 +8,11 @@ Source: docs/cli.md.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,7 +33,7 @@ from dra_operator.api.names import (
 from dra_operator.api.validation.unknown_fields import without_unknown_fields
 from dra_operator.cli.output import FILE, opened, refuse, refusing
 from dra_operator.pods.gate import read_mark
-from dra_operator.questions.kept_fields import NEEDED, RARE, TAKEN, trim
+from dra_operator.questions.kept_fields import NEEDED, RARE, REST, TAKEN, keep, trim
 from dra_operator.questions.manifests import SnapshotHeader, write_header, write_yaml
 
 if TYPE_CHECKING:
@@ -84,23 +84,6 @@ def redact(bodies: Iterable[Body]) -> list[Body]:
     return [redactor.redacted(body) for body in known]
 
 
-_REST: Final = "*"
-"""In a shape: fields that it does not name are shown as they are; without it they are left out."""
-
-
-def _show(value: Any, shape: Any) -> Any:
-    """Return what is shown of a value: all where the shape is None, what it makes of it, or fields by their shapes."""
-    if isinstance(value, list):
-        return [_show(item, shape) for item in value]
-    if not value or shape is None:
-        return value
-    if callable(shape):
-        return shape(value)
-    return {
-        name: _show(part, shape.get(name)) for name, part in value.items() if name in shape or _REST in shape
-    }
-
-
 class _Redactor:
     def __init__(self) -> None:
         self._all: list[_Aliases] = []
@@ -128,26 +111,26 @@ class _Redactor:
         """Return what is shown of each kind, but for its kind and version; of others all is."""
         containers = self._called("container")
         container = {
-            _REST: None,
+            REST: None,
             "name": containers,
-            "resources": {_REST: None, "claims": {_REST: None, "name": self._entries}},
+            "resources": {REST: None, "claims": {REST: None, "name": self._entries}},
         }
         entry = {
             "resourceClaimName": self._names["ResourceClaim"],
             "resourceClaimTemplateName": self._names["ResourceClaimTemplate"],
             "name": self._entries,
         }
-        mapping = {_REST: None, "containerName": containers}
+        mapping = {REST: None, "containerName": containers}
         pod = {
             "spec": {
-                _REST: None,
+                REST: None,
                 "resourceClaims": entry,
                 "schedulingGroup": {"podGroupName": self._names["PodGroup"]},
                 "initContainers": container,
                 "containers": container,
             },
             "status": {
-                _REST: None,
+                REST: None,
                 "resourceClaimStatuses": entry,
                 "extendedResourceClaimStatus": {**entry, "requestMappings": mapping},
             },
@@ -163,14 +146,14 @@ class _Redactor:
         # Without what names claims, pods and reasons of people.
         condition = dict.fromkeys(("type", "status", "reason", "lastTransitionTime", "observedGeneration"))
         own = {
-            "metadata": {_REST: None, "name": self._others, "namespace": self._namespaces},
+            "metadata": {REST: None, "name": self._others, "namespace": self._namespaces},
             "status": {"conditions": condition},
         }
         return {
             **{kind: {**each, "metadata": partial(self._metadata, kind)} for kind, each in named.items()},
             **dict.fromkeys(OWN_NAMES, own),
             "Namespace": {"metadata": {"name": self._namespaces, "labels": {ADMIN_ACCESS_LABEL: None}}},
-            "Lease": {"metadata": None, "spec": {_REST: None, "holderIdentity": lambda _: "operator"}},
+            "Lease": {"metadata": None, "spec": {REST: None, "holderIdentity": lambda _: "operator"}},
         }
 
     def number(self) -> None:
@@ -187,7 +170,7 @@ class _Redactor:
             return body
         if kind in ("ResourceClaim", "ResourceClaimTemplate"):
             body = without_unknown_fields(body)
-        shown: Body = _show(body, {"apiVersion": None, "kind": None, **self._shapes[kind]})
+        shown: Body = keep(body, {"apiVersion": None, "kind": None, **self._shapes[kind]})
         return shown
 
     def _metadata(self, kind: str, metadata: Body) -> Body:
@@ -258,11 +241,8 @@ def _without_parameters(value: Any) -> Any:
 # --- The command.
 
 
-_Answer = TypeVar("_Answer")
-
-
-def ask(kubeconfig: str, context: str, question: "Callable[[ApiSession], Awaitable[_Answer]]") -> _Answer:
-    """Return what comes of a session with a cluster; end the command with 2 where there is none, or it refuses."""
+def _read_cluster(kubeconfig: str, context: str) -> "Snapshot":
+    """Return the state of a cluster; end the command with 2 where there is none, or it refuses."""
     from dra_operator.cluster.credentials import AccessError, load_access
     from dra_operator.cluster.session import ApiError, ApiSession, ApiUnreachable
     from dra_operator.controller import logs
@@ -270,10 +250,9 @@ def ask(kubeconfig: str, context: str, question: "Callable[[ApiSession], Awaitab
     # To stderr: stdout is for the answer.
     logs.configure("console", "warning")
 
-    async def speak() -> _Answer:
-        access = load_access(kubeconfig or None, context or None)
-        async with ApiSession(access) as session:
-            return await question(session)
+    async def speak() -> Snapshot:
+        async with ApiSession(load_access(kubeconfig or None, context or None)) as session:
+            return await read_objects(session)
 
     try:
         return asyncio.run(speak())
@@ -328,7 +307,7 @@ class Snapshot:
 def app(*, redacted: bool, out: Path | None, kubeconfig: str, context: str) -> None:
     """Write the state of a cluster, as far as claims depend on it, for `simulate -f`. Only reads from the cluster."""
     begun = time.time()
-    taken = ask(kubeconfig, context, read_objects)
+    taken = _read_cluster(kubeconfig, context)
     bodies = redact(taken.bodies) if redacted else taken.bodies
     with refusing(None, out), opened(out or Path("-"), "wb") as file:
         file.write(write_header(SnapshotHeader(begun, taken.unread, taken.kubernetes)))

@@ -45,7 +45,6 @@ from dra_operator.explain.relax import (
 from dra_operator.explain.sentence import (
     NONE_SELECTED,
     Hints,
-    constraint_name,
     describe_left,
     describe_stages,
     first_few,
@@ -253,7 +252,9 @@ class Attempt:
             return f"its {len(plan.constraints)} constraints"
         others = [other for other in range(len(plan.constraints)) if other != number]
         beside = minimal_conflict(others, lambda some: self._fits(bound_by(plan, [number, *some])))
-        return " beside ".join([constraint_name(plan, each) for each in (number, *beside)])
+        return " beside ".join(
+            [f"constraint #{each} ({plan.constraints[each]})" for each in (number, *beside)]
+        )
 
     # --- requests that each fit alone
 

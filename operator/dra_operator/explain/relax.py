@@ -56,22 +56,23 @@ class Relaxer:
 
     def node(self, *plans: ClaimPlan, budget: Budget, allowed: int = -1) -> str | None:
         """Return the first of the allowed nodes by name on which some plans fit together, or None."""
-        if not self.is_idle:
-            return self.allocator.find_node(plans, budget, allowed=allowed, complete_only=self.complete_only)
 
-        def ask() -> tuple[str | None, str]:
+        def find(budget: Budget) -> str | None:
             asked = [self.as_asked(plan) for plan in plans]
+            return self.allocator.find_node(asked, budget, allowed=allowed, complete_only=self.complete_only)
+
+        def try_idle() -> tuple[str | None, str]:
             try:
-                node = self.allocator.find_node(
-                    asked, budget.tenth(), allowed=allowed, complete_only=self.complete_only
-                )
+                return find(budget.tenth()), ""
             except AbortedError as error:
                 return None, str(error)
-            return node, ""
+
+        if not self.is_idle:
+            return find(budget)
 
         # An error names the request, and is not kept: others have the same signature.
         key = (*[plan.signature for plan in plans], allowed)
-        node, aborted = self._known.find(self.allocator.inventory.version, key, ask)
+        node, aborted = self._known.find(self.allocator.inventory.version, key, try_idle)
         if aborted:
             raise AbortedError(aborted)
         return node

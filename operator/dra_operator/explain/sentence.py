@@ -19,11 +19,11 @@ from dra_operator.api.text import NEAR, listed, meant, near_name, shortened
 from dra_operator.api.types import DeviceToleration
 from dra_operator.explain.comparison import conjuncts
 from dra_operator.explain.relax import Kept
-from dra_operator.explain.stages import TITLES, DeviceCounts, key_value_effect, published_slices, taint_text
+from dra_operator.explain.stages import TITLES, DeviceCounts, published_slices
 from dra_operator.inventory import Inventory, Slice, Views, bits
 from dra_operator.inventory.ownership import OWNED_TAINT, Ownership, tolerates_owned
 from dra_operator.inventory.pool import surplus_advice
-from dra_operator.inventory.taints import touches
+from dra_operator.inventory.taints import key_value_effect, taint_text, touches
 from dra_operator.ledger import ClaimKey
 
 
@@ -296,11 +296,6 @@ def first_few(texts: Sequence[tuple[str, str]]) -> str:
             names = ", ".join(name for name, _ in texts[number:])
             return f"{'; '.join(told[:number])}; nor do these fit: {names}"
     return "; ".join(told)
-
-
-def constraint_name(plan: ClaimPlan, number: int) -> str:
-    """Return a constraint by number, kind and attribute."""
-    return f"constraint #{number} ({plan.constraints[number]})"
 
 
 def holders_text(claims: Collection[ClaimKey], namespace: str) -> tuple[str, str]:

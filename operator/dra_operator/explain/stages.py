@@ -27,12 +27,12 @@ from dra_operator.allocator.reasons import Reason
 from dra_operator.api.node_selector import describe
 from dra_operator.api.quantity import Quantity, family, format_amount, format_beside
 from dra_operator.api.text import listed
-from dra_operator.api.types import DeviceCapacity, DeviceTaint
+from dra_operator.api.types import DeviceCapacity
 from dra_operator.explain.comparison import first_false
 from dra_operator.explain.relax import Kept
 from dra_operator.inventory import NodeView, PoolKey, PoolView, Slice, Verdict, Views, bits
 from dra_operator.inventory.pool import CounterLayout, Draw, Judgement, Pool
-from dra_operator.inventory.taints import FENCED, UNOWNED, EffectiveTaint
+from dra_operator.inventory.taints import FENCED, UNOWNED, taint_text
 from dra_operator.inventory.views import is_known
 from dra_operator.ledger import Availability, ClaimKey
 from dra_operator.ledger.availability import CounterState
@@ -433,13 +433,9 @@ class DeviceCounts:
     def of_class(self) -> Refusals:
         """Return what all selectors of the class keep away; of failures the first."""
         found = Refusals()
-        for stage in sorted(
-            (each for each in self.refusals if isinstance(each, int) and each < 0), reverse=True
-        ):
-            each = self.refusals[stage]
-            found.count += each.count
-            found.details.update(each.details)
-            found.failure = found.failure or each.failure
+        for stage, each in self.refusals.items():
+            if isinstance(stage, int) and stage <= CLASS:
+                found.add(each)
         return found
 
 
@@ -768,16 +764,6 @@ def _exhausted(
             shown = f"{amount.text}{origin(requests.get(name), capacity[name], amount)}"
             return f"{name} {format_amount(left, family(amount))} left < {shown}"
     return ""
-
-
-def taint_text(taint: DeviceTaint | EffectiveTaint) -> str:
-    """Return a taint as kubectl writes those of nodes: `key=value:effect`."""
-    return key_value_effect(taint.key, taint.value, taint.effect)
-
-
-def key_value_effect(key: str, value: str, effect: str) -> str:
-    """Return a taint, or a toleration of some, in the notation of kubectl."""
-    return key + (f"={value}" if value else "") + (f":{effect}" if effect else "")
 
 
 def _is_of_another(detail: str) -> bool:

@@ -67,6 +67,16 @@ def tainted_groups(
     return tuple(groups.items())
 
 
+def taint_text(taint: DeviceTaint | EffectiveTaint) -> str:
+    """Return a taint as kubectl writes those of nodes: `key=value:effect`."""
+    return key_value_effect(taint.key, taint.value, taint.effect)
+
+
+def key_value_effect(key: str, value: str, effect: str) -> str:
+    """Return a taint, or a toleration of some, in the notation of kubectl."""
+    return key + (f"={value}" if value else "") + (f":{effect}" if effect else "")
+
+
 def is_effective(taint: DeviceTaint) -> bool:
     """True if a taint keeps a device from claims that do not tolerate it."""
     return taint.effect in _EFFECTIVE

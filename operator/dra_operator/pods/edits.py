@@ -29,9 +29,8 @@ from dra_operator.api.types import (
     ExactDeviceRequest,
 )
 from dra_operator.explain.comparison import Literal, find_literals
-from dra_operator.explain.stages import taint_text
 from dra_operator.inventory import Inventory, Slice
-from dra_operator.inventory.taints import UNOWNED, EffectiveTaint
+from dra_operator.inventory.taints import UNOWNED, EffectiveTaint, taint_text
 from dra_operator.ledger import Ledger
 from dra_operator.pods.situation import Claims, Situation
 

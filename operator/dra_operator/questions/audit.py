@@ -58,7 +58,7 @@ from dra_operator.questions.claims import (
     is_reservation,
     results_of,
 )
-from dra_operator.questions.device_table import ClassDevices, PublishedDevices, devices_by_node
+from dra_operator.questions.device_table import DeviceTable, devices_by_node
 from dra_operator.questions.fault_texts import find_owners
 from dra_operator.questions.operator_lease import describe_operator, find_lease, is_lease_known
 from dra_operator.questions.state import ClusterState
@@ -137,7 +137,7 @@ def audit(state: ClusterState) -> AuditReport:
         sort: [f"{kind}: {missing[kind]}" for kind in kinds if kind in missing]
         for sort, kinds in AUDIT.items()
     }
-    causes[Sort.SERVED_TWICE] += view.classes.partial
+    causes[Sort.SERVED_TWICE] += view.table.classes.partial
     unchecked = tuple([UncheckedSort(sort, "; ".join(each)) for sort, each in causes.items() if each])
     return AuditReport(tuple(findings), unchecked, tuple(find_owners(state.objects, without_policy=True)))
 
@@ -170,20 +170,15 @@ class _View:
         return find_owners(self.state.objects)
 
     @cached_property
-    def classes(self) -> ClassDevices:
-        """Which devices classes select."""
-        return ClassDevices(self.state)
-
-    @cached_property
-    def published(self) -> PublishedDevices:
-        """The newest generation of each pool."""
-        return PublishedDevices(self.state.inventory)
+    def table(self) -> DeviceTable:
+        """The devices, with what is published of them and which classes select them."""
+        return DeviceTable(self.state)
 
     @cached_property
     def on_nodes(self) -> Mapping[str, Sequence[tuple[Slice, int]]]:
         """The devices of each node, by slice."""
         found = defaultdict[str, list[tuple[Slice, int]]](list)
-        for _, slice_ in self.published.slices():
+        for slice_ in self.table.published.slices():
             for name, devices in devices_by_node(slice_).items():
                 found[name].append((slice_, devices))
         return found
@@ -208,10 +203,6 @@ class _View:
         """Yield all claims."""
         for record in self.state.objects.of_kind("ResourceClaim"):
             yield record, record.obj
-
-    def is_unread(self, kind: str) -> bool:
-        """Return whether a kind could not be read."""
-        return kind in self.state.unread
 
 
 def _about(sort: Sort, obj: Any, message: str, action: str, related: Iterable[ResourceClaim] = ()) -> Finding:
@@ -283,7 +274,7 @@ def _find_broken(view: _View) -> Iterator[Finding]:
             for item in breakages
             if item.cause is Cause.DEVICE_MISSING and item.device is not None
         ]
-        if (missing or without_pool) and not view.is_unread("ResourceSlice"):
+        if (missing or without_pool) and "ResourceSlice" not in view.state.unread:
             action = fault_texts.DELETE_CLAIM if missing else fault_texts.DRIVER_FIRST
             yield _about(Sort.NOT_PUBLISHED, claim, f"holds {listed([*missing, *without_pool])}", action)
 
@@ -300,7 +291,7 @@ def _find_lost_consumers(view: _View) -> Iterator[Finding]:
             for entry in entries
             if is_pod(entry) and view.state.consumers.find_pod(namespace, entry) is None
         ]
-        if groups and not view.is_unread("PodGroup"):
+        if groups and "PodGroup" not in view.state.unread:
             gone += [
                 f"PodGroup {entry.name}"
                 for entry in entries
@@ -381,7 +372,7 @@ def _find_foreign_allocations(view: _View) -> Iterator[Finding]:
     the claim opted out, if the allocation has no time, which the operator always writes, or one from before the device
     was owned.
     """
-    if view.is_unread("DeviceTaintRule"):
+    if "DeviceTaintRule" in view.state.unread:
         # Since when a device is owned is not known then.
         return
     rules = [rule for _, rule in sorted(view.state.inventory.rules.items()) if owns(rule)]
@@ -390,7 +381,7 @@ def _find_foreign_allocations(view: _View) -> Iterator[Finding]:
             device_path(result): _owned_since(*found, rules)
             for result in results_of(claim)
             if not result.admin_access
-            if (found := view.published.find(result.driver, result.pool, result.device)) is not None
+            if (found := view.table.published.find(result.driver, result.pool, result.device)) is not None
             if found[0].taints and any(map(is_owned_taint, found[0].taints[found[1]]))
         }
         if not owned or (other := _find_foreign(record, owned.values())) is None:
@@ -457,8 +448,8 @@ def _find_tolerant(view: _View) -> Iterator[Finding]:
 def _find_half_owned(view: _View) -> Iterator[Finding]:
     """Yield the slices of whose devices the operator owns some, and not all that draw on the same counters."""
     # The others may be owned by a rule.
-    slices = () if view.is_unread("DeviceTaintRule") else view.published.slices()
-    for _, slice_ in slices:
+    slices = () if "DeviceTaintRule" in view.state.unread else view.table.published.slices()
+    for slice_ in slices:
         if not (half := slice_.half_owned):
             continue
         sets = sorted({name for index, names in counter_sets(slice_) if half >> index & 1 for name in names})
@@ -582,7 +573,7 @@ def _gate_problem(view: _View, pod: Pod, claims: Sequence[ResourceClaim], *, are
     """Return why nobody will take the gate off a pod, or nothing. It is taken off last of several gates."""
     gates, now = [gate.name for gate in pod.spec.scheduling_gates], view.state.now
     since = seconds_of(pod.metadata.creation_timestamp)
-    if gates != [GATE] or not are_all or view.is_unread("ResourceClaim"):
+    if gates != [GATE] or not are_all or "ResourceClaim" in view.state.unread:
         return ""
     if since is None or now - since <= GATED_SECONDS:
         return ""
@@ -631,7 +622,7 @@ def _nomination_problem(state: ClusterState, pod: Pod, claims: Sequence[Resource
 
 def _find_incomplete_pools(view: _View) -> Iterator[Finding]:
     """Yield the pools whose newest generation is not complete or contradicts itself, at their first slice."""
-    for pool in view.published.pools.values():
+    for pool in view.table.published.pools.values():
         verdict, first = pool.judgement.verdict, pool.slices[0] if pool.slices else None
         if verdict is Verdict.COMPLETE or first is None:
             continue
@@ -692,7 +683,7 @@ def _find_served_twice(view: _View) -> Iterator[Finding]:
             if resource not in allocatable or not _is_positive(allocatable[resource]):
                 continue
             here = view.on_nodes.get(node.metadata.name, ())
-            count = sum((view.classes.find(name, each) & mask).bit_count() for each, mask in here)
+            count = sum((view.table.classes.find(name, each) & mask).bit_count() for each, mask in here)
             text = (
                 f"offers {allocatable[resource]} {resource} by a device plugin, and publishes {count} devices of "
                 f"DeviceClass {name}, which serves the same resource: one device may be given to two pods"

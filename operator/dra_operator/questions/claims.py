@@ -388,15 +388,11 @@ def find_unbound(claim: ResourceClaim, now: float) -> Iterator[str]:
         elif left := [name for name in result.binding_conditions if name not in met]:
             texts = [_describe_condition(name, conditions.get(name, {})) for name in left]
             text = f"its driver is to say {listed(texts)} of device {path} before the pod is bound"
-            yield (
-                text if age is None else f"{text}, {human_duration(age)} after the allocation{_overdue(age)}"
-            )
-
-
-def _overdue(age: int) -> str:
-    if age <= BINDING_SECONDS:
-        return ""
-    return f": kube-scheduler gives up after {BINDING_SECONDS} s and decides anew, so see whether it runs"
+            if age is not None:
+                text += f", {human_duration(age)} after the allocation"
+            if age is not None and age > BINDING_SECONDS:
+                text += f": kube-scheduler gives up after {BINDING_SECONDS} s and decides anew, so see whether it runs"
+            yield text
 
 
 def _describe_condition(name: str, condition: Mapping[str, Any]) -> str:
@@ -409,15 +405,14 @@ def _conditions_of(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the conditions of a device by type, as its driver wrote them."""
     for device in claim.status.devices:
-        if isinstance(device, Mapping) and _key(device) == (result.driver, result.pool, result.device):
+        names = (
+            [device.get(each) for each in ("driver", "pool", "device")] if isinstance(device, Mapping) else []
+        )
+        if names == [result.driver, result.pool, result.device]:
             conditions = device.get("conditions")
             for each in conditions if isinstance(conditions, list | tuple) else ():
                 if isinstance(each, Mapping):
                     yield str(each.get("type")), each
-
-
-def _key(device: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    return device.get("driver"), device.get("pool"), device.get("device")
 
 
 # --- Rolling updates that wait for themselves: the new pod waits for devices that an old pod of its owner holds.
@@ -472,12 +467,12 @@ def find_own_holders(state: ClusterState, pod: Pod, claims: Iterable[ClaimKey]) 
 
 def _users(state: ClusterState, claims: Iterable[ClaimKey]) -> Iterable[Pod]:
     """Yield the pods that some claims are reserved for."""
-    for namespace, name in claims:
-        claim = state.find_claim((namespace, name))
+    for key in claims:
+        claim = state.find_claim(key)
         for entry in claim.status.reserved_for if claim is not None else ():
-            record = state.find_record("Pod", namespace, entry.name)
-            if record is not None and record.obj.metadata.uid == entry.uid and not is_over(record.obj):
-                yield record.obj
+            pod = state.consumers.find_pod(key[0], entry)
+            if pod is not None and not is_over(pod):
+                yield pod
 
 
 def _is_older(pod: Pod, other: Pod, owner: OwnerReference, name: str) -> bool:

@@ -19,7 +19,7 @@ from dra_operator.api.types import (
     ResourceSlice,
 )
 from dra_operator.pods.objects import Key, Manifest, ObjectRecord, ObjectSet, Place
-from dra_operator.pods.workloads import find_known
+from dra_operator.pods.workloads import find_known, part
 from dra_operator.questions.answers import UnknownObjectError
 
 if TYPE_CHECKING:
@@ -113,8 +113,7 @@ def add_of_operator(gathered: LoadResult, body: Mapping[str, Any]) -> bool:
     """Take a Lease or a policy, if it is that of an operator; return whether it is."""
     if body.get("kind") not in KINDS_OF_OPERATOR:
         return False
-    kind, metadata = KINDS[str(body.get("kind"))], body.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    kind, metadata = KINDS[str(body.get("kind"))], part(body, "metadata")
     name = str(metadata.get("name"))
     is_named_so = name == LEASE_NAME if kind is LEASE else name.startswith(f"{LEASE_NAME}-")
     is_of_operator = is_named_so and str(body.get("apiVersion")).startswith(kind.group)
@@ -131,8 +130,7 @@ def add_body(gathered: LoadResult, body: Mapping[str, Any]) -> bool:
         kind = known.name
     if kind is None:
         return False
-    metadata = body.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = part(body, "metadata")
     namespace = "" if kind in _CLUSTER_WIDE else str(metadata.get("namespace") or DEFAULT_NAMESPACE)
     gathered.bodies[kind, namespace, str(metadata.get("name"))] = body
     return True
@@ -270,16 +268,12 @@ _MADE_UP = "node-1"
 _NO_SLICES = "no ResourceSlice is given: add what `kubectl get deviceclasses,resourceslices -o yaml` prints"
 
 
-class UnknownNodeError(Exception):
-    """A node was asked for that is not there; the text names it and those that are."""
-
-
 def choose_nodes(gathered: LoadResult, wanted: Sequence[str]) -> tuple[dict[str, Node], bool, list[str]]:
     """Return all nodes by name, sorted, whether none was given so that they are assumed, and lines about that.
 
     `wanted` are those that claims may go to, all if empty.
 
-    Raises UnknownNodeError for one of these that is not there.
+    Raises UnknownObjectError for one of these that is not there.
     """
     notes: list[str] = []
     nodes: dict[str, Node] = {record.obj.metadata.name: record.obj for record in gathered.of_kind("Node")}
@@ -299,7 +293,7 @@ def choose_nodes(gathered: LoadResult, wanted: Sequence[str]) -> tuple[dict[str,
         notes.append(f"slices name nodes that are not given: {listed(missing)}")
     if unknown := [name for name in wanted if name not in nodes]:
         there_is = listed(sorted(nodes)) or "none"
-        raise UnknownNodeError(f"there is no node {listed(unknown)}; there is {there_is}")
+        raise UnknownObjectError(f"there is no node {listed(unknown)}; there is {there_is}")
     if wanted:
         notes.append(f"only {listed(sorted(set(wanted)))} may be chosen; other nodes count as unusable")
     return dict(sorted(nodes.items())), are_assumed, notes

@@ -38,6 +38,7 @@ from dra_operator.pods.workloads import (
     find_known,
     find_workload,
     may_make_pods,
+    part,
 )
 from dra_operator.questions.answers import (
     QuestionError,
@@ -48,17 +49,12 @@ from dra_operator.questions.answers import (
 from dra_operator.questions.contents import DEFAULT_NAMESPACE, PRIORITY_CLASS
 from dra_operator.questions.device_table import DeviceTable, HolderQuery
 from dra_operator.questions.load import gather
-from dra_operator.questions.manifests import Source, Unreadable, read_source
+from dra_operator.questions.manifests import Source, read_source, sort_found
 from dra_operator.questions.state import ClusterState
 
 Subject: TypeAlias = str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any] | Manifest]
 """What is asked about: `KIND/NAMESPACE/NAME` or `KIND/NAME` of an object that is there, a file, or a mapping; objects
 that stand beside it in the file lie over those of the cluster."""
-_ABBREVIATIONS: Final = {
-    "class": "DeviceClass",
-    "claim": "ResourceClaim",
-    "template": "ResourceClaimTemplate",
-}
 _KINDS: Final = {
     **{
         name: kind.kind
@@ -66,7 +62,9 @@ _KINDS: Final = {
         if kind not in OWN_KINDS
         for name in (kind.kind.lower(), kind.plural)
     },
-    **_ABBREVIATIONS,
+    "class": "DeviceClass",
+    "claim": "ResourceClaim",
+    "template": "ResourceClaimTemplate",
 }
 _OF_CLAIMS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 _SUBJECTS: Final = ("Pod", *_OF_CLAIMS)
@@ -255,11 +253,9 @@ def _find_named(state: ClusterState, kind: str, namespace: str, name: str) -> Ob
 
 
 def _read_bodies(source: Source) -> list[Manifest]:
-    found: list[Manifest] = []
-    for each in read_source(source):
-        if isinstance(each, Unreadable):
-            raise QuestionError(each.message)
-        found.append(each)
+    found, problems = sort_found(read_source(source))
+    if problems:
+        raise QuestionError(problems[0])
     if not found:
         raise QuestionError("nothing is asked about: there is no object in what is given")
     return found
@@ -289,9 +285,8 @@ def _choose_subjects(manifests: list[Manifest]) -> tuple[list[Manifest], list[Ma
 
 
 def _title(manifest: Manifest) -> str:
-    metadata = manifest.body.get("metadata") or {}
-    name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    return f"{manifest.body.get('kind')} {name or ''}".rstrip()
+    name = part(manifest.body, "metadata").get("name") or ""
+    return f"{manifest.body.get('kind')} {name}".rstrip()
 
 
 def _is_pod(manifest: Manifest) -> bool:
@@ -300,9 +295,8 @@ def _is_pod(manifest: Manifest) -> bool:
 
 def _as_new(manifest: Manifest) -> Manifest:
     """Return an object as if no API server had taken it yet, and nothing had become of it."""
-    body = manifest.body
-    metadata = body.get("metadata")
-    if not isinstance(metadata, Mapping) or not metadata.get("uid"):
+    body, metadata = manifest.body, part(manifest.body, "metadata")
+    if not metadata.get("uid"):
         return manifest
     kept = {
         name: metadata[name] for name in ("name", "namespace", "labels", "annotations") if name in metadata
@@ -451,7 +445,7 @@ def _template_of_pod(
 
 def find_gates(record: ObjectRecord) -> list[str]:
     """Return the names of the scheduling gates of a pod."""
-    gates = (record.body.get("spec") or {}).get("schedulingGates") or ()
+    gates = part(record.body, "spec").get("schedulingGates") or ()
     return [str(gate.get("name")) for gate in gates if isinstance(gate, Mapping)]
 
 

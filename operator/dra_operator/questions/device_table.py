@@ -4,7 +4,7 @@ Of each pool the newest generation counts. `usage` counts its rows and finds who
 Source: docs/audit.md.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,10 +18,10 @@ from dra_operator.api.quantity import family, format_amount
 from dra_operator.inventory import Features, Inventory, PoolKey, Slice, Verdict, bits
 from dra_operator.inventory.ownership import Ownership, is_owned_taint, ownership_of_slice
 from dra_operator.inventory.pool import Judgement
-from dra_operator.inventory.taints import names_device, touches
+from dra_operator.inventory.taints import names_device, taint_text, touches
 from dra_operator.ledger import ClaimKey, Ledger
 from dra_operator.ledger.availability import CounterState
-from dra_operator.questions.answers import OF_CLASS, UNFINISHED, USAGE
+from dra_operator.questions.answers import OF_CLASS, UNFINISHED, USAGE, LargestDevice
 from dra_operator.questions.state import ClusterState
 
 if TYPE_CHECKING:
@@ -47,12 +47,6 @@ class NewestGeneration:
         return "/".join(self.key)
 
 
-def newest_generation(inventory: Inventory, key: PoolKey) -> NewestGeneration:
-    """Return the newest generation of a pool that is there, as it is now."""
-    pool = inventory.pools[key]
-    return NewestGeneration(key, pool.judge_all(_FEATURES), pool.newest())
-
-
 @dataclass(slots=True)
 class PublishedDevices:
     """The pools of an inventory as it is now, by driver and name in order."""
@@ -62,8 +56,10 @@ class PublishedDevices:
     _places: dict[PoolKey, dict[str, tuple[Slice, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        pools = self.inventory.pools
-        self.pools = {key: newest_generation(self.inventory, key) for key in sorted(pools)}
+        self.pools = {
+            key: NewestGeneration(key, pool.judge_all(_FEATURES), pool.newest())
+            for key, pool in sorted(self.inventory.pools.items())
+        }
 
     def find(self, driver: str, pool: str, device: str) -> tuple[Slice, int] | None:
         """Return the slice that publishes a device, and its index there; None if none does."""
@@ -76,11 +72,16 @@ class PublishedDevices:
                 places.update((name, (slice_, index)) for name, index in slice_.indexes.items())
         return places.get(device)
 
-    def slices(self) -> Iterator[tuple[NewestGeneration, Slice]]:
-        """Yield each slice of a newest generation, with its pool."""
+    def slices(self) -> Iterator[Slice]:
+        """Yield each slice of a newest generation."""
         for pool in self.pools.values():
-            for slice_ in pool.slices:
-                yield pool, slice_
+            yield from pool.slices
+
+    def paths(self, choose: Callable[[Slice], int]) -> frozenset[str]:
+        """Return the devices that are chosen of each slice, as sets of bits, as texts have them."""
+        return frozenset(
+            slice_.path(index) for slice_ in self.slices() for index in bits.each(choose(slice_))
+        )
 
 
 def node_of_device(slice_: Slice, index: int) -> str:
@@ -155,6 +156,27 @@ class DeviceState(StrEnum):
     TAINTED = "tainted"
     """Held by nobody, with a taint that keeps claims away."""
     FREE = "free"
+
+
+def find_most_left(
+    devices: Iterable[tuple[Slice, int, Mapping[str, int]]], name: str
+) -> tuple[int, LargestDevice] | None:
+    """Return how much there is left of a capacity on one device, and which: the first of those that have most.
+
+    Devices come with what is consumed of them.
+    """
+    best: tuple[int, Slice, int] | None = None
+    for slice_, index, consumed in devices:
+        if (capacity := slice_.capacity_of(index).get(name)) is not None:
+            left = capacity.value.nano - consumed.get(name, 0)
+            if best is None or left > best[0]:
+                best = left, slice_, index
+    if best is None:
+        return None
+    left, slice_, index = best
+    published = slice_.capacity_of(index)[name].value
+    amount = str(published) if left == published.nano else format_amount(left, family(published))
+    return left, LargestDevice(*slice_.key, slice_.names[index], name, amount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,7 +508,7 @@ def values_of(slice_: Slice, index: int) -> dict[str, str]:
 def taints_of(slice_: Slice, index: int) -> tuple[str, ...]:
     """Return the taints of a device that are in force, as `key=value:effect`."""
     taints = slice_.taints[index] if slice_.taints else ()
-    return tuple([f"{each.key}{f'={each.value}' if each.value else ''}:{each.effect}" for each in taints])
+    return tuple(map(taint_text, taints))
 
 
 def _amounts(ledger: Ledger, row: DeviceRow) -> Iterator[DeviceAmount]:

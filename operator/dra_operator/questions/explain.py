@@ -474,7 +474,7 @@ class _Question:
                 return replace(explained, devices=())
         is_of_pod = bool(pods) or claim.metadata.is_made_for_pods
         decider = Decider.KUBE_SCHEDULER if is_of_pod else Decider.OPERATOR
-        answer = self._explain_alone(claim, decider, "")
+        answer = self._explain_alone(claim, decider)
         if answer.state != "fits":
             return answer
         message = f"{answer.message}{self._find_settling(answer.devices)}"
@@ -525,7 +525,7 @@ class _Question:
             (claim,) = template.build_claims(1).values()
             if refused := Quotas(self.state).find_refusal(template.build_created(1)):
                 return self._answer("waits", refused, reason=Reason.CLAIM_NOT_CREATED.value)
-            return self._explain_alone(claim, template.decider, "")
+            return self._explain_alone(claim, template.decider)
         placer = Placer(self.state, template, self.state.new_decider(), Quotas(self.state))
         with self.state.trial():
             placed = placer.place(1)
@@ -546,23 +546,23 @@ class _Question:
         found = placer.explain(number)
         return self._answer_pod(*placer.decider.explainer_of(item), requirements, found, extended)
 
-    def _explain_alone(self, claim: ResourceClaim, decider: Decider, entry: str) -> ExplainAnswer:
+    def _explain_alone(self, claim: ResourceClaim, decider: Decider) -> ExplainAnswer:
         """Explain a claim by itself, whoever uses it."""
         allocator = self.state.allocators[decider]
         decision = allocator.allocate([claim], decider=decider)
         if isinstance(decision, Allocated):
-            devices = tuple(devices_of(entry, decision.results[0]))
+            devices = tuple(devices_of("", decision.results[0]))
             return self._answer(
                 "fits", f"it fits on node {decision.node}", node=decision.node, devices=devices
             )
         explainer = self.state.explainers[decider]
         found = explainer.explain([claim], decision, decider=decider)[0]
-        counts = {entry: explainer.count_devices(claim, decider=decider)}
+        counts = {"": explainer.count_devices(claim, decider=decider)}
         requests = build_funnels(counts, claim.metadata.namespace, are_all_named=self.are_all_named)
         changes = None
         if self.effort is not None:
             situation = Situation(
-                {entry or claim.metadata.name: claim},
+                {claim.metadata.name: claim},
                 allocator,
                 decider,
                 find_claim=self.state.find_claim,

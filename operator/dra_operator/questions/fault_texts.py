@@ -12,6 +12,7 @@ from dra_operator.api.text import listed, shown
 from dra_operator.api.types import AllocationResult, DeviceTaintRule
 from dra_operator.inventory import Inventory
 from dra_operator.inventory.ownership import is_owned_taint, owns
+from dra_operator.inventory.taints import taint_text
 from dra_operator.ledger import Breakage, Ledger, Overcommitment, Overcommitments, Resource
 from dra_operator.pods.objects import ObjectSet
 
@@ -36,11 +37,6 @@ NOT_REACHED = "the claim was allocated before such a device was reached; kube-sc
 def everywhere(allocation: AllocationResult) -> str:
     """Return the nodes on which pods can use an allocation without a node selector."""
     return "every node that can skip node operations" if allocation.skips_node_operations else "every node"
-
-
-def allocated_twice(device: tuple[str, str, str], owners: Sequence[tuple[str, str]]) -> str:
-    """Return the line about a device (driver, pool and device) that several claims hold, for who may know of all."""
-    return f"device {'/'.join(device)} is allocated to {join_claims(owners)}; {END_BOTH}"
 
 
 def too_much(case: Overcommitment, namespace: str = "") -> str:
@@ -101,9 +97,8 @@ def _breakage(item: Breakage) -> str:
     device = f"device {'/'.join(item.device)}"
     if item.taint is None:
         return f"{device} is not in generation {item.generation} of its pool, which is complete"
-    value = f"={item.taint.value}" if item.taint.value else ""
     rule = f" of DeviceTaintRule {item.rule}" if item.rule else ""
-    return f"{device} has the taint {item.taint.key}{value}:{item.taint.effect}{rule}, which is not tolerated"
+    return f"{device} has the taint {taint_text(item.taint)}{rule}, which is not tolerated"
 
 
 def odd_label(labels: Mapping[str, str]) -> str | None:
@@ -120,13 +115,16 @@ def odd_label(labels: Mapping[str, str]) -> str | None:
 def find_notes(objects: ObjectSet, inventory: Inventory, ledger: Ledger) -> Iterator[str]:
     """Yield a line for each thing that is wrong in a state, or that it hides."""
     if owners := find_owners(objects):
-        yield _owning(owners)
+        yield (
+            f"the operator allocates only the devices that it owns (by {listed(owners)}), to claims that no pod uses, "
+            "and kube-scheduler only the others"
+        )
     for found in inventory.problems():
         yield f'{found.kind} "{found.name}": {found.message}'
     yield from _idle_rules(inventory)
     yield from _odd_labels(objects)
     for item in ledger.collisions():
-        yield allocated_twice(item.device, item.claims)
+        yield f"device {'/'.join(item.device)} is allocated to {join_claims(item.claims)}; {END_BOTH}"
     for case in Overcommitments(inventory, ledger).find():
         yield (f'ResourceSlice "{case.slice_name}": {too_much(case)}; {room_for(case)}')
 
@@ -153,13 +151,6 @@ def find_owners(objects: ObjectSet, *, without_policy: bool = False) -> list[str
 
 def _is_of_policy(rule: DeviceTaintRule) -> bool:
     return any(owner.kind == "AllocationPolicy" for owner in rule.metadata.owner_references)
-
-
-def _owning(owners: Sequence[str]) -> str:
-    return (
-        f"the operator allocates only the devices that it owns (by {listed(owners)}), to claims that no pod uses, and "
-        "kube-scheduler only the others"
-    )
 
 
 def _idle_rules(inventory: Inventory) -> Iterator[str]:

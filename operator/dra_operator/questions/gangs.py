@@ -358,15 +358,9 @@ class _GangQuestion:
             if isinstance(elsewhere, Assignment):
                 value = self._common(elsewhere.domain, elsewhere.value)
                 yield ChangeAnswer("gang", f"those that run were elsewhere: the others fit with {value}")
-        wider = [replace(gang, topology="")] if gang.topology else []
-        wider += [replace(gang, match=None)] if gang.match is not None else []
-        for each in wider:
-            if isinstance(self.assigner.assign(each), Assignment):
-                name = (
-                    gang.topology
-                    if not each.topology and gang.topology
-                    else gang.match and gang.match.attribute
-                )
+        match = gang.match and gang.match.attribute
+        for name, wider in ((gang.topology, replace(gang, topology="")), (match, replace(gang, match=None))):
+            if name and isinstance(self.assigner.assign(wider), Assignment):
                 yield ChangeAnswer("gang", f"its pods need not have the same {name}")
 
     def _edits(self, fitting: int, found: Assignment | None, at_least: int) -> Iterator[ChangeAnswer]:

@@ -13,11 +13,10 @@ from typing import Final, TypeAlias
 
 from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
-from dra_operator.api.quantity import family, format_amount
 from dra_operator.api.text import printable
 from dra_operator.api.types import AllocationResult
 from dra_operator.explain import SliceDevices
-from dra_operator.inventory import PoolKey, Slice, bits
+from dra_operator.inventory import PoolKey, bits
 from dra_operator.inventory.pool import CounterLayout
 from dra_operator.questions.answers import (
     ABORTED,
@@ -28,10 +27,11 @@ from dra_operator.questions.answers import (
     conclude,
 )
 from dra_operator.questions.copies import Pods, Subject, Template, find_pods, only_template
+from dra_operator.questions.device_table import find_most_left
 from dra_operator.questions.fit import ALL_AT_ONCE, FIRST_FIT, NodeCopies
 from dra_operator.questions.gang_members import all_of, build_gangs, find_gangs
 from dra_operator.questions.gangs import answer_gangs
-from dra_operator.questions.placer import PlacedCopy, Placer, Quotas
+from dra_operator.questions.placer import Placer, Quotas
 from dra_operator.questions.state import ClusterState
 
 MOST_COPIES: Final = 100_000
@@ -72,13 +72,13 @@ class HeadroomAnswer:
 
     subject: str
     more: int
-    unlimited: bool
-    is_capped: bool
-    nodes: tuple[NodeCopies, ...]
-    largest: LargestDevice | None
-    stranded: int
-    obstacles: tuple[StrandedDevices, ...]
-    overlapping: int
+    unlimited: bool = False
+    is_capped: bool = False
+    nodes: tuple[NodeCopies, ...] = ()
+    largest: LargestDevice | None = None
+    stranded: int = 0
+    obstacles: tuple[StrandedDevices, ...] = ()
+    overlapping: int = 0
     reason: str = ""
     message: str = ""
     method: str = FIRST_FIT
@@ -119,7 +119,8 @@ def find_headroom(state: ClusterState, subject: Subject, by: str = "") -> Headro
                     stranded = _StrandedGroups(placer, why.reason)
                     stranded.find()
                 break
-            if unlimited := template.pod is None and _takes_nothing(found):
+            # Admin access, or shares that consume nothing, can be had again and again.
+            if unlimited := template.pod is None and all(map(_is_free, found.allocations.values())):
                 break
             counts[found.node] += 1
     return HeadroomAnswer(
@@ -160,24 +161,14 @@ def _headroom_of_gangs(state: ClusterState, pods: Pods) -> HeadroomAnswer:
     return HeadroomAnswer(
         pods.subject,
         more,
-        unlimited=False,
         is_capped=failing is None,
         nodes=tuple(NodeCopies(*each) for each in sorted((counts if failing is None else before).items())),
-        largest=None,
-        stranded=0,
-        obstacles=(),
-        overlapping=0,
         reason=why[0],
         message=why[1],
         method=ALL_AT_ONCE,
         partial=tuple(dict.fromkeys((*missing, *(failing.partial if failing is not None else ())))),
         pods=size,
     )
-
-
-def _takes_nothing(placed: PlacedCopy) -> bool:
-    """Return whether what a copy gets can be had again and again: admin access, or shares that consume nothing."""
-    return all(map(_is_free, placed.allocations.values()))
 
 
 def _is_free(allocation: AllocationResult) -> bool:
@@ -193,29 +184,19 @@ def _is_free(allocation: AllocationResult) -> bool:
 
 def _find_largest(state: ClusterState, template: Template, by: str) -> LargestDevice | None:
     """Return the device with the most left of a capacity, of those for the first request."""
-    best: tuple[int, Slice, int] | None = None
-    name, published = by, set[str]()
-    for found in _devices_for_first(state, template):
-        slice_ = found.slice_.slice_
-        published.update(slice_.capacity)
-        name = name or next(iter(slice_.capacity), "")
-        column = slice_.capacity.get(name)
-        for index in bits.each(found.left) if column is not None else ():
-            capacity = slice_.capacity_of(index).get(name)
-            if capacity is None:
-                continue
-            left = capacity.value.nano - found.slice_.shared.get(index, {}).get(name, 0)
-            if best is None or left > best[0]:
-                best = left, slice_, index
+    records = [(found.slice_, found.left) for found in _devices_for_first(state, template)]
+    published = dict.fromkeys(name for record, _ in records for name in record.slice_.capacity)
     if by and published and by not in published:
         raise QuestionError(
             f'by: no device for it has a capacity "{by}": there is {", ".join(sorted(published))}'
         )
-    if best is None:
-        return None
-    left, slice_, index = best
-    written = family(slice_.capacity_of(index)[name].value)
-    return LargestDevice(slice_.driver, slice_.pool, slice_.names[index], name, format_amount(left, written))
+    devices = (
+        (record.slice_, index, record.shared.get(index, {}))
+        for record, left in records
+        for index in bits.each(left)
+    )
+    best = find_most_left(devices, by or next(iter(published), ""))
+    return None if best is None else best[1]
 
 
 def _devices_for_first(state: ClusterState, template: Template) -> Iterator[SliceDevices]:
@@ -278,7 +259,8 @@ class _StrandedGroups:
                 free = ~(found.slice_.taken | found.slice_.sharing)
                 for refusal in found.refusals:
                     if refusal.reason is Reason.COUNTERS_EXHAUSTED:
-                        self._overlap(found, refusal.devices & free)
+                        each = bits.each(refusal.devices & free)
+                        self.overlapping += sum(self._is_new(found, index) for index in each)
                     elif refusal.reason not in _IN_USE:
                         text = printable(refusal.detail) or refusal.reason.value
                         self._add(found, refusal.devices & free, (refusal.reason.value, text))
@@ -305,9 +287,6 @@ class _StrandedGroups:
                 text = _OTHERWISE.get(self.reason, "left, but not enough for a copy")
                 obstacle = self.reason.value, text
             self._add(found, 1 << index, obstacle)
-
-    def _overlap(self, found: SliceDevices, devices: int) -> None:
-        self.overlapping += sum(self._is_new(found, index) for index in bits.each(devices))
 
     def _add(self, found: SliceDevices, devices: int, obstacle: _Obstacle) -> None:
         slice_ = found.slice_.slice_

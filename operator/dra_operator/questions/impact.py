@@ -28,7 +28,7 @@ from dra_operator.api.types import (
 )
 from dra_operator.inventory import bits
 from dra_operator.inventory.ownership import is_owned_taint
-from dra_operator.inventory.taints import tolerates
+from dra_operator.inventory.taints import taint_text, tolerates
 from dra_operator.ledger import ClaimKey
 from dra_operator.ledger.broken import tolerated_until
 from dra_operator.pods.claim_sets import Outcome
@@ -310,7 +310,7 @@ def _apply_rules(state: ClusterState, bodies: Sequence[Mapping[str, Any]]) -> _C
     for rule in rules:
         here = {
             slice_.path(index)
-            for _, slice_ in after.slices()
+            for slice_ in after.slices()
             for index in bits.each(changed.inventory.tainted_by(rule, slice_))
             if not _has_taint(before, (*slice_.key, slice_.names[index]), rule.spec.taint)
         }
@@ -320,7 +320,7 @@ def _apply_rules(state: ClusterState, bodies: Sequence[Mapping[str, Any]]) -> _C
                 hits[claim_key(claim)] = _merge(hits.get(claim_key(claim), hit), hit)
     names = [rule.metadata.name for rule in rules]
     # What draws on counters together is owned together, or not at all.
-    half_owned = [slice_.name for _, slice_ in after.slices() if slice_.half_owned]
+    half_owned = [slice_.name for slice_ in after.slices() if slice_.half_owned]
     return _ChangeOutcome(
         "; ".join(map(_describe_rule, rules)),
         changed,
@@ -333,9 +333,7 @@ def _apply_rules(state: ClusterState, bodies: Sequence[Mapping[str, Any]]) -> _C
 
 
 def _describe_rule(rule: DeviceTaintRule) -> str:
-    taint = rule.spec.taint
-    value = f"={taint.value}" if taint.value else ""
-    return f'DeviceTaintRule "{rule.metadata.name}" sets the taint {taint.key}{value}:{taint.effect}'
+    return f'DeviceTaintRule "{rule.metadata.name}" sets the taint {taint_text(rule.spec.taint)}'
 
 
 def _merge(one: _Hit, other: _Hit) -> _Hit:
@@ -349,9 +347,7 @@ def _has_taint(published: PublishedDevices, path: tuple[str, str, str], taint: D
     """Return whether a device has a taint already, whoever set it."""
     found = published.find(*path)
     taints = found[0].taints[found[1]] if found is not None and found[0].taints else ()
-    return any(
-        (each.key, each.value, each.effect) == (taint.key, taint.value, taint.effect) for each in taints
-    )
+    return taint_text(taint) in map(taint_text, taints)
 
 
 def _hit_by_taint(
@@ -390,10 +386,8 @@ def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _ChangeOutcome
     changed = _with_objects(state, [body], "DeviceClass")
     name = str(body["metadata"]["name"])
     before, after = (ClassDevices(each) for each in (state, changed))
-    lost = frozenset(
-        slice_.path(index)
-        for _, slice_ in PublishedDevices(state.inventory).slices()
-        for index in bits.each(before.find(name, slice_) & ~after.find(name, slice_))
+    lost = PublishedDevices(state.inventory).paths(
+        lambda slice_: before.find(name, slice_) & ~after.find(name, slice_)
     )
     hits = _find_hits(
         state,
@@ -422,11 +416,7 @@ def _apply_class(state: ClusterState, body: Mapping[str, Any]) -> _ChangeOutcome
 def _drain(state: ClusterState, name: str) -> _ChangeOutcome:
     if name not in state.nodes and state.find_record("Node", "", name) is None:
         raise _absent_node(state, name)
-    local = frozenset(
-        slice_.path(index)
-        for _, slice_ in PublishedDevices(state.inventory).slices()
-        for index in bits.each(devices_by_node(slice_).get(name, 0))
-    )
+    local = PublishedDevices(state.inventory).paths(lambda slice_: devices_by_node(slice_).get(name, 0))
     here = [pod for pod in state.consumers.pods.values() if pod.spec.node_name == name and not is_over(pod)]
     staying = {pod_key(pod) for pod in here if _is_of_daemon_set(pod)}
     evicted = frozenset(map(pod_key, here)) - staying
@@ -489,11 +479,8 @@ def _is_of_daemon_set(pod: Pod) -> bool:
 
 def _remove_driver(state: ClusterState, name: str) -> _ChangeOutcome:
     changed = state.without(drivers=(name,))
-    gone = frozenset(
-        slice_.path(index)
-        for _, slice_ in PublishedDevices(state.inventory).slices()
-        if slice_.driver == name
-        for index in bits.each(slice_.every)
+    gone = PublishedDevices(state.inventory).paths(
+        lambda slice_: slice_.every if slice_.driver == name else 0
     )
     hits = _find_hits(
         state,
@@ -609,7 +596,7 @@ def _count(state: ClusterState, request: _Request) -> int | None:
     )
     key = allocator.candidates.key(content, ())
     budget = Budget(allocator.limits, allocator.clock).tenth()
-    for _, slice_ in PublishedDevices(state.inventory).slices():
+    for slice_ in PublishedDevices(state.inventory).slices():
         try:
             devices = allocator.candidates.select(key, slice_, budget)
         except AbortedError:

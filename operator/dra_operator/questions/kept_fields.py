@@ -31,7 +31,9 @@ RARE = ("PodGroup", "ResourceQuota", *OWN_NAMES)
 """Kinds that not every API server has, which is not worth a note."""
 
 _Kept = Mapping[str, Any]
-"""What is kept of a mapping: by the name of a field what is kept of it, None for all of it."""
+"""What is kept of a mapping: by the name of a field what is kept of it, None for all of it, or what a function says."""
+REST: Final = "*"
+"""With it, fields that are not named are kept as they are; without it they are left out."""
 
 
 def _all(*names: str) -> _Kept:
@@ -114,18 +116,20 @@ _OPERATOR: Final = {
 """Of a pod of the operator whether it is ready, as `kubectl dra status` asks."""
 
 
-def _keep(value: Any, kept: _Kept | None) -> Any:
+def keep(value: Any, kept: "_Kept | Callable[[Any], Any] | None") -> Any:
+    """Return what is kept of a value, or of each item of a list."""
     if kept is None or not value:
         return value
     if isinstance(value, list):
-        return [_keep(item, kept) for item in value]
-    return {
-        name: found for name in kept if (found := _keep(value.get(name), kept[name])) not in (None, {}, [])
-    }
+        return [keep(item, kept) for item in value]
+    if callable(kept):
+        return kept(value)
+    found = {name: keep(value.get(name), kept.get(name)) for name in (value if REST in kept else kept)}
+    return {name: each for name, each in found.items() if each not in (None, {}, [])}
 
 
 def _some(body: Body, kept: _Kept) -> Body:
-    return {"apiVersion": body["apiVersion"], "kind": body["kind"], **_keep(body, kept)}
+    return {"apiVersion": body["apiVersion"], "kind": body["kind"], **keep(body, kept)}
 
 
 def _whole(body: Body) -> Body | None:

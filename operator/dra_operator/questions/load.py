@@ -7,13 +7,13 @@ it is left out, as the operator leaves it out of what it watches, and that is sa
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from dra_operator.api.convert import apply_defaults, to_v1, version_of
 from dra_operator.api.core import Metadata, Node, Pod
@@ -28,7 +28,7 @@ from dra_operator.api.types import (
 )
 from dra_operator.api.validation.checks import Refusal
 from dra_operator.api.validation.refusals import all_derived, find_refusals
-from dra_operator.api.validation.unknown_fields import UnknownField, find_unknown_fields
+from dra_operator.api.validation.unknown_fields import find_unknown_fields
 from dra_operator.cel.advice import describe
 from dra_operator.cel.errors import CelError
 from dra_operator.cel.program import compile_derived_attribute, compile_program
@@ -46,6 +46,7 @@ from dra_operator.pods.workloads import (
     find_known,
     find_workload,
     may_make_pods,
+    part,
 )
 from dra_operator.questions.contents import (
     DEFAULT_NAMESPACE,
@@ -144,34 +145,17 @@ _KUSTOMIZATION = "Kustomization"
 _INDEX = re.compile(r'\[(\d+|"([^"\\]|\\.)*")\]')
 
 
-@dataclass(slots=True)
-class _LeftOut:
-    """The fields that objects of API servers have and we do not know, and how often; a line says where first.
+_LeftOut: TypeAlias = defaultdict[tuple[str, str], list[str]]
+"""Lines about fields that objects of API servers have and we do not know, by kind and path.
 
-    A new field of devices is in thousands of them: indices aside, it is one field.
-    """
-
-    times: Counter[tuple[str, str]] = field(default_factory=Counter)
-    lines: dict[tuple[str, str], str] = field(default_factory=dict)
-
-    def add(self, place: Place, body: Mapping[str, Any], unknown: UnknownField) -> None:
-        """Take up one field of one object."""
-        key = str(body["kind"]), _INDEX.sub("[]", unknown.path)
-        self.times[key] += 1
-        if key not in self.lines:
-            told = f"unknown field, ignored as by the operator{unknown.hint}"
-            self.lines[key] = f"{place}: {_problem(body, unknown.path, told)}"
-
-    def notes(self) -> Iterator[str]:
-        """Yield a line for each field."""
-        for key, line in self.lines.items():
-            yield f"{line} ({self.times[key]} times in all)" if self.times[key] > 1 else line
+A new field of devices is in thousands of them: indices aside, it is one field.
+"""
 
 
 def gather(found: Iterable[Found]) -> LoadResult:
     """Return the objects of some manifests. One that is there twice counts as it stands last."""
     gathered = LoadResult()
-    left_out = _LeftOut()
+    left_out = _LeftOut(list)
     names = Counter[tuple[str, ...]]()
     others: Counter[tuple[bool, str]] = Counter()
     for each in found:
@@ -183,7 +167,10 @@ def gather(found: Iterable[Found]) -> LoadResult:
             others[False, _KUSTOMIZATION] += 1
         elif item.body.get("kind") in VOLUME_KINDS and item.body.get("apiVersion") == "v1":
             add_volume(gathered, item)
-        elif add_of_operator(gathered, item.body) or _is_kept(gathered, item.body):
+        # Of what is kept as it is written, workloads have pods as well.
+        elif add_of_operator(gathered, item.body) or (
+            add_body(gathered, item.body) and find_known(item.body) is None
+        ):
             continue
         elif not _is_foreign(item.body):
             _add(gathered, left_out, item)
@@ -196,7 +183,8 @@ def gather(found: Iterable[Found]) -> LoadResult:
             gathered.daemon_sets.append(workload)
         else:
             add_pods(gathered, workload, workload.pods())
-    gathered.notes += left_out.notes()
+    for first, *more in left_out.values():
+        gathered.notes.append(f"{first} ({len(more) + 1} times in all)" if more else first)
     for makes_pods, told in (
         (False, "ignored"),
         (True, "ignored, and so are any pods that they would create"),
@@ -207,11 +195,6 @@ def gather(found: Iterable[Found]) -> LoadResult:
     if any(kind == _KUSTOMIZATION for _, kind in others):
         gathered.notes.append("a Kustomization changes nothing here: give what `kubectl kustomize` prints")
     return gathered
-
-
-def _is_kept(gathered: LoadResult, body: Mapping[str, Any]) -> bool:
-    """Take an object that is kept as it is written; return whether that is all: workloads have pods as well."""
-    return add_body(gathered, body) and find_known(body) is None
 
 
 def add_daemon_pods(gathered: LoadResult, nodes: Mapping[str, Node]) -> None:
@@ -226,7 +209,7 @@ def add_pods(gathered: LoadResult, workload: Workload, pods: Iterable[Manifest])
     try:
         for pod in pods:
             has_pods = True
-            _add(gathered, _LeftOut(), pod)
+            _add(gathered, _LeftOut(list), pod)
             if len(gathered.errors) > known:
                 return
     except ObjectError as error:
@@ -248,7 +231,9 @@ def _add(gathered: LoadResult, left_out: _LeftOut, manifest: Manifest) -> None:
         # What comes straight from an API server was never edited, and most time would be spent here.
         for unknown in () if is_stored and not manifest.place.file else find_unknown_fields(body):
             if is_stored:
-                left_out.add(manifest.place, body, unknown)
+                told = f"unknown field, ignored as by the operator{unknown.hint}"
+                line = f"{manifest.place}: {_problem(body, unknown.path, told)}"
+                left_out[str(body["kind"]), _INDEX.sub("[]", unknown.path)].append(line)
             else:
                 mistakes.append(_problem(body, unknown.path, unknown.message))
         record = _read(manifest.place, body)
@@ -340,8 +325,7 @@ def _other_case(body: Mapping[str, Any], field: str) -> str:
 
 def _is_stored(body: Mapping[str, Any]) -> bool:
     """True for an object that an API server has taken: nobody else gives a uid."""
-    metadata = body.get("metadata")
-    return isinstance(metadata, Mapping) and bool(metadata.get("uid"))
+    return bool(part(body, "metadata").get("uid"))
 
 
 def _problem(body: Mapping[str, Any], path: str, message: str) -> ObjectError:
@@ -357,8 +341,7 @@ def _refusals(record: ObjectRecord, version: str) -> Iterator[ObjectError]:
 
 
 def _full_name(body: Mapping[str, Any]) -> tuple[str, str]:
-    metadata = body.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = part(body, "metadata")
     return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
 
 

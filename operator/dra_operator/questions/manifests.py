@@ -159,6 +159,13 @@ def read(paths: Iterable[str]) -> Iterator[Found]:
             yield from _read_file(file)
 
 
+def sort_found(found: Iterable[Found]) -> tuple[list[Manifest], list[str]]:
+    """Return the objects among what was found, and lines about what cannot be read."""
+    both = [*found]
+    objects = [each for each in both if isinstance(each, Manifest)]
+    return objects, [each.message for each in both if isinstance(each, Unreadable)]
+
+
 def write_yaml(bodies: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
     """Yield YAML documents, one for each object, keys sorted."""
     for body in bodies:

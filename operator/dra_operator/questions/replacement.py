@@ -19,7 +19,6 @@ from dra_operator.pods.claim_sets import Outcome, State, decide, make_sets, pend
 from dra_operator.pods.claims import named_claims
 from dra_operator.pods.objects import Key, ObjectRecord
 from dra_operator.pods.workloads import part
-from dra_operator.questions.claims import ConsumerIndex
 from dra_operator.questions.contents import LoadResult, remove_objects
 from dra_operator.questions.state import ClusterState
 
@@ -40,9 +39,10 @@ def decide_anew(
     that others on nodes use keeps its devices, and waits if an evicted pod can use it nowhere. The node that is
     `drained` is no other node, also for who tolerates its cordon; why one waits is said of the other nodes.
     """
-    consumers = state.consumers
     users = {
-        key: consumers.find_users(claim) for key in claims if (claim := state.find_claim(key)) is not None
+        key: state.consumers.find_users(claim)
+        for key in claims
+        if (claim := state.find_claim(key)) is not None
     }
     pods = {
         pod_key(pod)
@@ -52,7 +52,7 @@ def decide_anew(
     }
     moved = {key: {pod_key(pod) for pod in each} & pods for key, each in users.items()}
     begun_anew = {key for key, each in users.items() if len(moved[key]) == len(each)}
-    begun_anew |= _claims_of_alone(state, consumers, pods)
+    begun_anew |= _claims_of_alone(state, pods)
     records: dict[Key, ObjectRecord] = dict(state.objects.records)
     for claim_place in (("ResourceClaim", *key) for key in begun_anew):
         records[claim_place] = _unallocated(records[claim_place])
@@ -122,17 +122,15 @@ def _decide(
     return {key: outcomes[key] for key in asked & outcomes.keys()}
 
 
-def _claims_of_alone(
-    state: ClusterState, consumers: ConsumerIndex, pods: AbstractSet[PodKey]
-) -> set[ClaimKey]:
+def _claims_of_alone(state: ClusterState, pods: AbstractSet[PodKey]) -> set[ClaimKey]:
     """Return the allocated claims that some pods use, and no others."""
-    named = {(key[0], name) for key in pods for name in named_claims(consumers.pods[key])}
+    named = {(key[0], name) for key in pods for name in named_claims(state.consumers.pods[key])}
     return {
         key
         for key in named
         if (claim := state.find_claim(key)) is not None
         and claim.status.allocation is not None
-        and all(pod_key(pod) in pods for pod in consumers.find_users(claim))
+        and all(pod_key(pod) in pods for pod in state.consumers.find_users(claim))
     }
 
 

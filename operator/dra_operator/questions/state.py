@@ -67,7 +67,7 @@ class ClusterState:
     ) -> None:
         """Make the state of some objects; `only_nodes` are those that claims may go to, all if empty.
 
-        Raises UnknownNodeError for one of these that is not there.
+        Raises UnknownObjectError for one of these that is not there.
         """
         self._given = objects
         self.objects = objects.copied()
@@ -116,7 +116,7 @@ class ClusterState:
         What cannot be read is a line in `errors`, and the rest counts. An object that is there twice counts as it
         stands last. `listed` are kinds of which all objects are given, be it none: then no node is assumed where there
         is none. A snapshot says itself when it was taken, what could not be read then, and by which rules its cluster
-        decides. Raises UnknownNodeError.
+        decides. Raises UnknownObjectError.
         """
         from dra_operator.questions.load import gather  # noqa: PLC0415 - what comes from an API server needs none
         from dra_operator.questions.manifests import find_header, read_source  # noqa: PLC0415

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dra_operator.api.core import Pod
 from dra_operator.api.names import (
     GATES_POLICY,
     LEASE_NAME,
@@ -96,9 +95,13 @@ class StatusReport:
 def find_status(state: ClusterState) -> StatusReport:
     """Return the status of the operator in a cluster. Raises QuestionError."""
     missing = STATUS.find_missing(state.unread)
-    lease = find_lease(state)
-    decides = None if not is_lease_known(state) else lease is not None and not lease.is_stale
-    pods = [record for record in state.objects.of_kind("Pod") if _is_operator(record.obj)]
+    lease, is_known = find_lease(state), is_lease_known(state)
+    decides = lease is not None and not lease.is_stale if is_known else None
+    pods = [
+        record
+        for record in state.objects.of_kind("Pod")
+        if record.obj.metadata.labels.get(_LABEL) == _OPERATOR and not record.obj.metadata.deletion_timestamp
+    ]
     ready = [record for record in pods if _is_ready(record.body.get("status") or {})]
     policies = tuple(_find_policies(state))
     owners = find_owners(state.objects)
@@ -107,7 +110,7 @@ def find_status(state: ClusterState) -> StatusReport:
     oldest = waiting.items[0] if waiting.items else None
     return StatusReport(
         decides,
-        _describe(lease, decides=decides),
+        lease.text if lease else f"there is no Lease {LEASE_NAME}" if is_known else "its Lease is not known",
         len(pods),
         len(ready),
         policies,
@@ -121,16 +124,6 @@ def find_status(state: ClusterState) -> StatusReport:
         tuple(_find_faults(lease, policies, owners, gated, len(ready), decides=decides)),
         tuple(dict.fromkeys((*missing, *waiting.partial))),
     )
-
-
-def _describe(lease: OperatorLease | None, *, decides: bool | None) -> str:
-    if lease is not None:
-        return lease.text
-    return "its Lease is not known" if decides is None else f"there is no Lease {LEASE_NAME}"
-
-
-def _is_operator(pod: Pod) -> bool:
-    return pod.metadata.labels.get(_LABEL) == _OPERATOR and not pod.metadata.deletion_timestamp
 
 
 def _is_ready(status: Mapping[str, Any]) -> bool:

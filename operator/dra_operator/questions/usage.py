@@ -17,7 +17,6 @@ from typing import Final
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
 from dra_operator.api.names import RESERVATION_KIND
-from dra_operator.api.quantity import family, format_amount
 from dra_operator.api.text import age_of, listed, meant, near_object, shown
 from dra_operator.api.types import ResourceClaim
 from dra_operator.inventory import Verdict
@@ -35,7 +34,6 @@ from dra_operator.questions.answers import (
 )
 from dra_operator.questions.claims import (
     Consumer,
-    ConsumerIndex,
     Use,
     allocated_claims,
     node_of_claim,
@@ -47,6 +45,7 @@ from dra_operator.questions.device_table import (
     DeviceTable,
     HolderQuery,
     PublishedDevices,
+    find_most_left,
     node_of_device,
     values_of,
 )
@@ -234,32 +233,19 @@ def _count_idle(
 
 def _find_largest(group: Sequence[DeviceRow], ledger: Ledger, by: str) -> LargestDevice | None:
     """Return the device with room that has most left of a capacity; of equals the first by driver, pool and name."""
-    roomy = [row for row in group if row.has_room]
-    slices = {row.slice_.name: row.slice_ for row in roomy}
+    roomy = [
+        (row.slice_, row.index, ledger.consumed(row.pool.key, row.name)) for row in group if row.has_room
+    ]
+    slices = {slice_.name: slice_ for slice_, _, _ in roomy}
     names = {
         name
         for slice_ in slices.values()
         for name in slice_.capacity
         if by in ("", name, name.rpartition("/")[2])
     }
-    best: tuple[int, DeviceRow, str] | None = None
-    for name in sorted(names):
-        for row in roomy:
-            column = row.slice_.capacity.get(name)
-            value = column.values[row.index] if column is not None else None
-            if value is None:
-                continue
-            left = value.value.nano - ledger.consumed(row.pool.key, row.name).get(name, 0)
-            if best is None or left > best[0]:
-                best = left, row, name
-        if best is not None and not by:
-            break
-    if best is None:
-        return None
-    left, row, name = best
-    published = row.slice_.capacity_of(row.index)[name].value
-    amount = str(published) if left == published.nano else format_amount(left, family(published))
-    return LargestDevice(*row.pool.key, row.name, name, amount)
+    found = filter(None, (find_most_left(roomy, name) for name in sorted(names)))
+    best = max(found, key=lambda each: each[0], default=None) if by else next(found, None)
+    return None if best is None else best[1]
 
 
 # --- who holds them
@@ -347,7 +333,7 @@ def find_holders(state: ClusterState, query: HolderQuery = HolderQuery()) -> Hol
     partial = HOLDERS.find_missing(state.unread, (*of_slices, *of_rules))
     if query.device_class:
         OF_CLASS.check(state.unread)
-    table, consumers = DeviceTable(state), state.consumers
+    table = DeviceTable(state)
     held = {
         claim_key(claim): (claim, [*_held_devices(claim, table.published)])
         for claim in allocated_claims(state.objects)
@@ -357,7 +343,7 @@ def find_holders(state: ClusterState, query: HolderQuery = HolderQuery()) -> Hol
     for key, (claim, items) in sorted(held.items()):
         devices = [item for item in items if _is_asked_about(table, query, claim, item)]
         if devices and query.namespace in ("", key[0]):
-            holder = _build_holder(state, consumers, claim, devices)
+            holder = _build_holder(state, claim, devices)
             users = {(each.kind, f"{key[0]}/{each.name}") for each in holder.consumers}
             wanted = {("Pod", query.pod), (RESERVATION_KIND, query.reservation)} - _ANYBODY
             if wanted <= users:
@@ -399,18 +385,16 @@ def _is_asked_about(table: DeviceTable, query: HolderQuery, claim: ResourceClaim
     return table.is_selected(query, *found)
 
 
-def _build_holder(
-    state: ClusterState, consumers: ConsumerIndex, claim: ResourceClaim, devices: Iterable[HeldDevice]
-) -> Holder:
+def _build_holder(state: ClusterState, claim: ResourceClaim, devices: Iterable[HeldDevice]) -> Holder:
     metadata, allocation = claim.metadata, claim.status.allocation
     assert allocation is not None
-    use = consumers.find_use(claim)
+    use = state.consumers.find_use(claim)
     since = allocation.allocation_timestamp or metadata.creation_timestamp
     return Holder(
         metadata.namespace,
         metadata.name,
         tuple(devices),
-        tuple(consumers.find_consumers(claim)),
+        tuple(state.consumers.find_consumers(claim)),
         use,
         use.is_idle,
         node=node_of_claim(claim),

@@ -4,6 +4,7 @@ Its pods are those of its owner chain; each is explained by itself, equal ones o
 one after the other, as `fit` does, beside what is used now. Source: docs/kubectl.md, "Workloads".
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
@@ -189,20 +190,16 @@ def _count_missing(
     pods: Pods, records: list[ObjectRecord], body: Mapping[str, Any]
 ) -> list[tuple[Template, int]]:
     """Return how many pods of each template are still to be made: those of one name their claims alike."""
-    there = [_entries(record) for record in records if not is_over(record.obj)]
+    there = Counter(_entries(record) for record in records if not is_over(record.obj))
     completions, done = part(body, "spec").get("completions"), part(body, "status").get("succeeded") or 0
     found = []
     for template, count in pods.templates:
         assert template.pod is not None
         most = min(count, completions - done) if isinstance(completions, int) else count
         own = _entries(template.pod)
-        missing = 0
-        for _ in range(most):
-            if own in there:
-                there.remove(own)
-            else:
-                missing += 1
-        found.append((template, missing))
+        made = min(there[own], max(most, 0))
+        there[own] -= made
+        found.append((template, max(most, 0) - made))
     return found
 
 
@@ -220,13 +217,12 @@ def _explain_new(
     fit = all(each.state in ("fits", "runs") for each in answers)
     alone = _explain_missing(state, pods, of_gangs, effort)
     # What the API server does not take keeps a gang as well.
-    if any(_is_not_created(each) if fit else each.explanation.state in _WAITS for each in alone):
+    if any(
+        each.explanation.reason == Reason.CLAIM_NOT_CREATED if fit else each.explanation.state in _WAITS
+        for each in alone
+    ):
         items = [*alone, *items]
     return items, answers
-
-
-def _is_not_created(pods: EqualPods) -> bool:
-    return pods.explanation.reason == Reason.CLAIM_NOT_CREATED
 
 
 def _explain_missing(

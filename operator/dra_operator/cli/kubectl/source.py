@@ -110,10 +110,10 @@ def _find_namespaces(paths: Iterable[str]) -> set[str]:
     files = [path for path in paths if path == "-" or Path(path).exists()]
     if not files:
         return set()
-    from dra_operator.questions.manifests import Unreadable, read
+    from dra_operator.questions.manifests import read, sort_found
 
-    bodies = [each.body for each in read(files) if not isinstance(each, Unreadable)]
-    found = {(body.get("metadata") or {}).get("namespace") for body in bodies}
+    manifests, _ = sort_found(read(files))
+    found = {(each.body.get("metadata") or {}).get("namespace") for each in manifests}
     return {str(each) for each in found if isinstance(each, str) and _NAMESPACE.fullmatch(each)}
 
 

@@ -98,7 +98,7 @@ def find_workload_name(text: str, namespace: str) -> "tuple[KnownWorkload, str, 
 def resolve_subject(question: "Question", text: str) -> "str | list[Manifest]":
     """Return what is named, for the questions: an object of the cluster, or those of a file. Raises ClickException."""
     from dra_operator.cli.kubectl.source import read_manifests
-    from dra_operator.questions.manifests import Unreadable
+    from dra_operator.questions.manifests import sort_found
 
     if is_object(text):
         kind, name = parse_subject(text, tuple(COPIED.values()))
@@ -106,12 +106,11 @@ def resolve_subject(question: "Question", text: str) -> "str | list[Manifest]":
             return f"{kind}/{find_name(question, (kind,), name)[1]}"
         check_class(question.cluster, name)
         return f"{kind}/{name}"
-    found = read_manifests([text], question.own_namespace)
-    slash = "/" in text
-    if problems := [each.message for each in found if isinstance(each, Unreadable)]:
-        hint = "" if slash or "." in text else f"; an object is named KIND/NAME, as template/{text}"
+    found, problems = sort_found(read_manifests([text], question.own_namespace))
+    if problems:
+        hint = "" if "/" in text or "." in text else f"; an object is named KIND/NAME, as template/{text}"
         raise click.ClickException("\n".join(f"{problem}{hint}" for problem in problems))
-    return [each for each in found if not isinstance(each, Unreadable)]
+    return found
 
 
 def find_name(question: "Question", kinds: Sequence[str], name: str) -> tuple[str, str]:

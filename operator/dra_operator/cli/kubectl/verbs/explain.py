@@ -290,15 +290,15 @@ def _named(question: Question, text: str) -> str:
 
 def _as_written(question: Question, text: str, missing: Sequence[str]) -> Answer:
     """Return what the operator wrote on a claim, where kinds are missing without which nothing more can be said."""
+    from dra_operator.pods.claims import named_claims
     from dra_operator.questions.claims import list_claims
     from dra_operator.questions.explain import ExplainAnswer
 
     kind, name = parse_subject(text, ("ResourceClaim", "Pod"))
     namespace, _, name = full_name(name, question.own_namespace).partition("/")
-    records = [
-        question.cluster.find_record("ResourceClaim", namespace, each)
-        for each in _claims(question, kind, namespace, name)
-    ]
+    record = question.cluster.find_record(kind, namespace, name) if kind == "Pod" else None
+    names = [*named_claims(record.obj)] if record is not None else [name] if kind == "ResourceClaim" else []
+    records = [question.cluster.find_record("ResourceClaim", namespace, each) for each in names]
     items = list_claims([record.obj for record in records if record is not None]).items
     why = question.cluster.unread[missing[0]]
     if not items:
@@ -315,17 +315,6 @@ def _as_written(question: Question, text: str, missing: Sequence[str]) -> Answer
     if not report.message:
         lines.append("the operator wrote nothing on it")
     return Answer("Explanation", report, lines, CANNOT_SAY, names=[text], missing=missing)
-
-
-def _claims(question: Question, kind: str, namespace: str, name: str) -> list[str]:
-    if kind == "ResourceClaim":
-        return [name]
-    record = question.cluster.find_record("Pod", namespace, name)
-    if record is None:
-        return []
-    from dra_operator.pods.claims import named_claims
-
-    return list(named_claims(record.obj))
 
 
 def _lines(style: Style, report: "ExplainAnswer", *, would: bool) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -38,12 +38,15 @@ DEMAND = Demand.for_question(
 )
 
 
+_CHANGES: Final = (
+    "node/NAME, driver/NAME, or a file with a DeviceTaintRule, DeviceClass, "
+    "AllocationPolicy or DeviceMaintenance"
+)
+
+
 def _check_named(ctx: click.Context, param: click.Parameter, subject: str) -> str:  # noqa: ARG001 - click's
     if not subject and not ctx.resilient_parsing:
-        raise click.UsageError(
-            "say what changes: node/NAME, driver/NAME, or a file with a DeviceTaintRule, DeviceClass, "
-            "AllocationPolicy or DeviceMaintenance"
-        )
+        raise click.UsageError(f"say what changes: {_CHANGES}")
     return subject
 
 
@@ -185,22 +188,19 @@ def _hint(question: Question, text: str) -> str:
             "edit it, and name it here"
         )
     if kind is not None:
-        return (
-            f"{text}: a change is node/NAME, driver/NAME, or a file with a DeviceTaintRule, DeviceClass, "
-            "AllocationPolicy or DeviceMaintenance"
-        )
+        return f"{text}: a change is {_CHANGES}"
     if text in question.cluster.nodes:
         return f"an object is named KIND/NAME: write node/{text}"
     return ""
 
 
 def _bodies(path: str) -> list[Mapping[str, Any]]:
-    from dra_operator.questions.manifests import Unreadable, read
+    from dra_operator.questions.manifests import read, sort_found
 
-    found = list(read([path]))
-    if problems := [each.message for each in found if isinstance(each, Unreadable)]:
+    found, problems = sort_found(read([path]))
+    if problems:
         raise ReadingError("\n".join(problems))
-    return [each.body for each in found if not isinstance(each, Unreadable)]
+    return [each.body for each in found]
 
 
 def _effect(claim: "ClaimImpact") -> Cell:

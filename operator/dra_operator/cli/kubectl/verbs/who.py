@@ -174,16 +174,11 @@ def _past(question: Question, query: "HolderQuery", subject: str, since: str) ->
 
 def _find_pool(question: Question, text: str) -> tuple[str, str]:
     """Return driver (empty: any) and pool that a text names: as names of pools have slashes, what is known decides."""
-    from dra_operator.questions.claims import allocated_claims
+    from dra_operator.questions.claims import allocated_claims, results_of
 
     objects = question.cluster.objects
     known = {*question.cluster.inventory.pools}
-    known |= {
-        (item.driver, item.pool)
-        for claim in allocated_claims(objects)
-        if claim.status.allocation is not None
-        for item in claim.status.allocation.devices.results
-    }
+    known |= {(item.driver, item.pool) for claim in allocated_claims(objects) for item in results_of(claim)}
     driver, slash, pool = text.partition("/")
     is_after_driver = any(each[0] == driver for each in known) and not any(each[1] == text for each in known)
     return (driver, pool) if slash and is_after_driver else ("", text)
@@ -259,10 +254,9 @@ def _not_published(gone: "Sequence[Holder]") -> list[str]:
     """Return a line about the claims that hold devices which are not published."""
     if not gone:
         return []
-    names = [f"{item.namespace}/{item.name}" for item in gone[:_MOST_NAMED]]
-    more = f" +{len(gone) - _MOST_NAMED}" if len(gone) > _MOST_NAMED else ""
+    names = names_cell([f"{item.namespace}/{item.name}" for item in gone], _MOST_NAMED)
     verb = "holds" if len(gone) == 1 else "hold"
-    what = f"{_claims(gone)} {verb} devices that are not published ({', '.join(names)}{more})"
+    what = f"{_claims(gone)} {verb} devices that are not published ({names.text})"
     return [f"{what}: `kubectl dra audit` says what to do"]
 
 
