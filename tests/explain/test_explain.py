@@ -27,16 +27,6 @@ def gpus(scene: Any) -> Any:
     return scene
 
 
-def test_the_line_of_the_user_guide(gpus: Any, ask: Any) -> None:
-    """It counts the devices published and in the class, and shows what each selector compared."""
-    found = gpus.explain(gpus.claim(ask("gpu", 1, MEMORY)))
-
-    assert (found.reason, found.request) == (Reason.SELECTOR_MATCHES_NO_DEVICE, "gpu")
-    assert found.message == (
-        "request gpu: 16 devices published, 8 in class gpu, 0 match selector #0 (memory 40Gi < 80Gi on 8)"
-    )
-
-
 def test_the_first_selector_that_refuses_is_told(gpus: Any, ask: Any) -> None:
     """By number; those before it say how many they leave, and conjunctions tell the part that is false."""
     first, second = 'device.driver == "gpu.example.com"', f'device.driver == "gpu.example.com" && {MEMORY}'
@@ -87,20 +77,6 @@ def test_nothing_at_all(scene: Any, ask: Any, nodes: tuple[str, ...], reason: Re
     assert (found.reason, found.message) == (reason, message)
 
 
-def test_incomplete_and_invalid_pools_are_named(scene: Any, ask: Any) -> None:
-    """The line says what is missing in a pool, or what is wrong with it."""
-    scene.nodes("n1")
-    scene.slice("a", "d", nodeName="n1", count=2)
-    incomplete = scene.explain(scene.claim(ask()))
-    scene.slice("b", "d", nodeName="n1", count=2)
-    invalid = scene.explain(scene.claim(ask()))
-
-    assert incomplete.reason is Reason.POOL_INCOMPLETE
-    assert "1 of 2 slices of generation 1 missing" in incomplete.message
-    assert invalid.reason is Reason.POOL_INVALID
-    assert "duplicate device name d" in invalid.message
-
-
 def test_each_alternative_is_told_briefly(gpus: Any, ask: Any) -> None:
     """They are told in order, and the reason is that of the one the user wants most."""
     alternatives = [
@@ -116,17 +92,6 @@ def test_each_alternative_is_told_briefly(gpus: Any, ask: Any) -> None:
     assert found.message.endswith(
         "; many: 16 devices published, 8 in class gpu, 8 left, at most 4 on one node (n1), 9 requested"
     )
-
-
-def test_a_node_selector_that_cannot_be_parsed(scene: Any, ask: Any) -> None:
-    """The line names the slice that has it."""
-    scene.nodes("n1")
-    expression = {"key": "zone", "operator": "Near", "values": ["a"]}
-    scene.slice("s", "a", nodeSelector={"nodeSelectorTerms": [{"matchExpressions": [expression]}]})
-    found = scene.explain(scene.claim(ask()))
-
-    assert found.reason is Reason.NODE_SELECTOR_INVALID
-    assert found.message.startswith("ResourceSlice s: nodeSelectorTerms[0].matchExpressions[0].operator:")
 
 
 def test_a_request_that_is_switched_off(scene_with: Any, ask: Any) -> None:
@@ -159,37 +124,6 @@ def test_capacity_without_its_feature(scene_with: Any, ask: Any, capacity: dict[
 
     assert isinstance(decision, Failed)
     assert "DRAConsumableCapacity is switched off" in decision.message
-
-
-def test_requests_that_fit_alone_but_not_together(gpus: Any, ask: Any) -> None:
-    """The line says where each request would fit."""
-    found = gpus.explain(gpus.claim(ask("x", 3), ask("y", 2)))
-
-    assert found.reason is Reason.REQUESTS_DO_NOT_FIT_TOGETHER
-    assert found.message == (
-        "each request fits alone (x on n1, y on n1), but no node has room for all of them; "
-        "they would fit with 2 instead of 3 for x; it would not fit even if no device were in use or tainted"
-    )
-
-
-def test_the_constraint_that_is_in_the_way(scene: Any, ask: Any) -> None:
-    """It is named by number, kind and attribute, within one request and between several."""
-    scene.nodes("n1")
-    devices = [{"name": name, "attributes": {"model": {"string": name}}} for name in "ab"]
-    scene.slice("s", *devices)
-    constraints = [{"distinctAttribute": MODEL}, {"matchAttribute": MODEL}]
-    alone = scene.explain(scene.claim(ask("r", 2), constraints=constraints))
-    between = scene.explain(scene.claim(ask("x"), ask("y"), constraints=constraints[1:]))
-
-    assert alone.reason is between.reason is Reason.CONSTRAINT_UNSATISFIABLE
-    assert alone.message == (
-        "request r: devices are free, but none together satisfy constraint #1 (matchAttribute gpu.example.com/model), "
-        "at most 1 together, 2 requested; it would not fit even if no device were in use or tainted"
-    )
-    assert between.message == (
-        "the requests fit together on node n1, but not with constraint #0 (matchAttribute gpu.example.com/model)"
-        "; it would not fit even if no device were in use or tainted"
-    )
 
 
 BROKEN = {
@@ -278,17 +212,6 @@ def test_an_explanation_is_one_line_and_always_the_same(gpus: Any, ask: Any) -> 
 
     assert first is second
     assert "\n" not in first.message
-
-
-def test_an_explanation_follows_the_state(gpus: Any, ask: Any) -> None:
-    """It changes as soon as something changes that it tells of."""
-    claim = gpus.claim(ask("r", 5))
-    before = gpus.explain(claim)
-    gpus.use("a", ask("r", 4))
-    after = gpus.explain(claim)
-
-    assert "8 left" in before.message
-    assert "4 in use by 1 claim (a), 4 left" in after.message
 
 
 def test_a_claim_that_does_not_fit_beside_others(gpus: Any, ask: Any) -> None:

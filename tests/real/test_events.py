@@ -11,7 +11,6 @@ from dra_operator.cluster.events import MESSAGE_BYTES, EventRecorder
 from factories import claim, request
 
 CLAIMS = Served(KINDS["ResourceClaim"], "v1")
-CLASSES = Served(KINDS["DeviceClass"], "v1")
 
 
 @pytest.fixture
@@ -51,20 +50,6 @@ async def recorder(session):
     assert not task.done()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-async def test_kubectl_describe_shows_the_event(recorder, make_claim, control_plane, namespace):
-    """An Event about a claim is shown by `kubectl describe`, with reason, source and message."""
-    subject = Subject(make_claim())
-
-    recorder.record(subject, "Warning", "NoDevice", "request gpu: no device")
-    await until(lambda: recorder.counts["created"] == 1)
-
-    described = control_plane.kubectl("describe", "resourceclaim", "claim", "-n", namespace)
-    line = next(line for line in described.splitlines() if "NoDevice" in line)
-    assert line.split()[0] == "Warning"
-    assert "dra-operator" in line
-    assert "request gpu: no device" in line
 
 
 async def test_the_api_server_takes_the_longest_message(recorder, make_claim, client, namespace):

@@ -1,6 +1,5 @@
 """Devices that are ours, on the real API server: the operator with its policy, without it, and with a wrong one."""
 
-import json
 import time
 
 import pytest
@@ -9,10 +8,9 @@ from controlplane import clear_cluster, fresh_namespace
 from controlplane import start_operator as start_operator_at
 from controlplane.fencing import ADMISSION, remove
 from controlplane.fleet import DRIVER, create_fleet
-from controlplane.manifests import NAMESPACE, install_fence
+from controlplane.manifests import install_fence
 from controlplane.scene import RESOURCE, Scene
 from dra_operator.api.names import OWNED_KEY, OWNED_POLICY
-from dra_operator.cluster.ownership_policy import policy_for_rules
 
 RULES = f"{RESOURCE}/devicetaintrules"
 OWNED = ("--devices=owned", "--ownership-settle-seconds=1")
@@ -150,42 +148,3 @@ def fence_uid(scene):
     kinds = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
     found = (scene.client.get(f"{ADMISSION}/{kind}/{OWNED_POLICY}") for kind in kinds)
     return "/".join(each["metadata"]["uid"] for each in found)
-
-
-def test_without_the_policy_readyz_says_what_is_not_guaranteed(fleet, start_operator):
-    """The operator waits until the pool is quiet, and says on which pools that is no guarantee."""
-    operator = start_operator(*OWNED, "--ownership-quiet-seconds=2")
-    operator.wait_ready()
-    own(fleet, pool=pool_of_first_node(fleet))
-    fleet.create_claim("one", DRIVER)
-    fleet.wait_allocated("one")
-
-    said = f"not guaranteed that nobody else allocates owned devices of {DRIVER}/"
-    operator.wait_until(lambda: said in operator.http("/readyz")[1])
-    status, text = operator.http("/readyz")
-
-    assert status == 200
-    assert "the policy dra-operator-owned is not installed" in text
-    let_go(fleet)
-
-
-def test_a_policy_for_somebody_else_is_named(fenced_fleet, start_fenced):
-    """Where the policy exempts another user, readyz names both, and the refused allocation says what is owned."""
-    fleet, plane = fenced_fleet, fenced_fleet.plane
-    others = policy_for_rules("system:serviceaccount:other:other")[:1]
-    plane.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": others}))
-    own(fleet)
-    # The API server takes a moment to know a new policy.
-    operator = start_fenced("--devices=owned", "--ownership-settle-seconds=8")
-    fleet.create_claim("one", DRIVER)
-
-    text = fleet.wait_pending("one", "which alone")
-
-    assert "is owned by dra-operator, which alone may allocate it (DeviceTaintRule own)" in text
-    said = "lets only system:serviceaccount:other:other allocate owned devices"
-    operator.wait_until(lambda: said in operator.http("/readyz")[1])
-    status, notes = operator.http("/readyz")
-    assert status == 200
-    assert f"system:serviceaccount:{NAMESPACE}:dra-operator" in notes
-    let_go(fleet)
-    install_fence(plane)

@@ -1,4 +1,4 @@
-"""Beside kube-scheduler and kube-controller-manager: who allocates what, and what becomes of it."""
+"""Beside kube-scheduler and kube-controller-manager: who allocates what."""
 
 import pytest
 import yaml
@@ -52,33 +52,6 @@ def claims_of_pods(scene):
     return [claim for claim in scene.all_claims() if "ownerReferences" in claim["metadata"]]
 
 
-@pytest.fixture
-def pod(cluster):
-    """Return the path of a pod that names a claim of ours and is bound to its node."""
-    cluster.apply("walkthrough/3-claim.yaml")
-    cluster.wait_allocated("example-resource-claim")
-    cluster.client.create(
-        f"/api/v1/namespaces/{cluster.namespace}/pods",
-        {
-            "metadata": {"name": "user"},
-            "spec": {
-                "containers": [{"name": "main", "image": "none", "resources": {"claims": [{"name": "gpu"}]}}],
-                "resourceClaims": [{"name": "gpu", "resourceClaimName": "example-resource-claim"}],
-            },
-        },
-    )
-    path = f"/api/v1/namespaces/{cluster.namespace}/pods/user"
-    cluster.client.wait_for(path, lambda pod: pod["spec"].get("nodeName"))
-    return path
-
-
-def test_pod_follows_the_claim(cluster, pod):
-    """A pod that names a claim of ours is bound to the node of the claim, and the claim is reserved for it."""
-    claim = cluster.claim("example-resource-claim")
-    assert cluster.client.get(pod)["spec"]["nodeName"] == node(claim) == "node-1"
-    assert [user["name"] for user in claim["status"]["reservedFor"]] == ["user"]
-
-
 def test_job_gets_both_claims(job):
     """A Job's pod runs with a claim of ours that it shares and one of its own from kube-scheduler, on one node."""
     (pod,) = job.client.get(pods(job, "job-that-fits"))["items"]
@@ -87,23 +60,3 @@ def test_job_gets_both_claims(job):
     shared = job.claim("shared-gpu")
     assert pod["spec"]["nodeName"] == node(shared) == node(own)
     assert set(devices(shared)).isdisjoint(devices(own))
-
-
-def test_released_claim_is_allocated_again(job, full_operator):
-    """When the last pod ends, the controller manager clears a claim of ours, and it is allocated again."""
-
-    def allocations():
-        claim = f"{job.namespace}/shared-gpu"
-        return [
-            line for line in full_operator.lines() if line["event"] == "allocated" and line["claim"] == claim
-        ]
-
-    before = len(allocations())
-
-    job.client.delete(
-        f"/apis/batch/v1/namespaces/{job.namespace}/jobs/job-that-fits?propagationPolicy=Background"
-    )
-    job.client.delete(f"/api/v1/namespaces/{job.namespace}/pods?gracePeriodSeconds=0")
-
-    full_operator.wait_until(lambda: len(allocations()) > before)
-    assert "reservedFor" not in job.wait_allocated("shared-gpu")["status"]

@@ -41,7 +41,7 @@ def managed(cluster):
     cluster.plane.kubectl("delete", *files)
 
 
-def reporting(entries, gates):
+def reporting(entries, *gates):
     """Return the spec of a pod that reports what it has of its claims, and ends."""
     container = {
         "name": "main",
@@ -58,7 +58,7 @@ def reporting(entries, gates):
     }
 
 
-def create_job(cluster, fabric, gates):
+def create_job(cluster, fabric):
     """Create a Job of pods that report what they have: a claim of a template, and one that they share."""
     cluster.create_template("own")
     cluster.create_claim("shared", fabric)
@@ -66,23 +66,16 @@ def create_job(cluster, fabric, gates):
         {"name": "own", "resourceClaimTemplateName": "own"},
         {"name": "shared", "resourceClaimName": "shared"},
     ]
-    template = {"spec": reporting(entries, gates)}
+    template = {"spec": reporting(entries)}
     spec = {"completions": PODS, "parallelism": PODS, "backoffLimit": 0, "template": template}
     jobs = f"/apis/batch/v1/namespaces/{cluster.namespace}/jobs"
     cluster.client.create(jobs, {"metadata": {"name": "job"}, "spec": spec})
     return f"{jobs}/job"
 
 
-def test_job_of_ten_gated_pods_runs_on_two_nodes(cluster, nodes, operator):
-    """Its template has the gate, which the operator takes off."""
-    run_job(cluster, nodes, gates=[GATE])
-
-    assert gates_taken_off(operator, cluster) == PODS
-
-
 def test_job_runs_without_any_change_in_a_managed_namespace(managed, nodes, operator):
-    """The policy adds the gate to the pods of the same Job without one."""
-    run_job(managed, nodes, gates=[])
+    """The policy adds the gate to ten pods of a Job without one, and the operator takes it off."""
+    run_job(managed, nodes)
 
     assert gates_taken_off(operator, managed) == PODS
 
@@ -93,7 +86,7 @@ def gates_taken_off(operator, cluster):
     return sum(line["pod"].startswith(f"{cluster.namespace}/") for line in lines)
 
 
-def run_job(cluster, nodes, gates):
+def run_job(cluster, nodes):
     """Ten pods take their turns on six GPUs and share a device of the network; each sees the devices of its claims."""
     fabric = f"net-{cluster.driver}"
     cluster.create_class(fabric)
@@ -102,7 +95,7 @@ def run_job(cluster, nodes, gates):
     cluster.start_driver(nodes[0], [{"name": "link-0", "taints": OWNED}], name=fabric, **everywhere)
     cluster.start_driver(nodes[1], [], name=fabric)
 
-    job = create_job(cluster, fabric, gates)
+    job = create_job(cluster, fabric)
 
     cluster.client.wait_for(
         job,
@@ -148,7 +141,7 @@ def test_both_containers_of_a_gang_see_their_half(cluster, nodes, made_by):
         annotations, group = {}, {"schedulingGroup": {"podGroupName": "g"}}
 
     for name in ("p0", "p1"):
-        spec = reporting([{"name": "part", "resourceClaimTemplateName": "part"}], [GATE])
+        spec = reporting([{"name": "part", "resourceClaimTemplateName": "part"}], GATE)
         metadata = {"name": name, "annotations": annotations}
         cluster.client.create(cluster.pods, {"metadata": metadata, "spec": {**spec, **group}})
 
