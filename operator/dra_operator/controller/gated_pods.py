@@ -661,9 +661,10 @@ class GatedPods:
 
     def trouble_of_gang(self, key: Key) -> PendingReason | None:
         """Return what is against one of the pods that a gated pod is decided with."""
-        status = self.gangs.find(key)
-        for each in () if status is None else status.gated:
-            if status is not None and (found := self.trouble(each.key)) is not None:
+        if (status := self.gangs.find(key)) is None:
+            return None
+        for each in status.gated:
+            if (found := self.trouble(each.key)) is not None:
                 text = f'pod "{each.key[1]}" of {status.title}: {found.message}'
                 return PendingReason(found.reason, text)
         return None

@@ -87,19 +87,13 @@ class LeaderElection:
                     log.critical(messages.LEASE_REFUSED, lease=lease.name, why=self.ended)
                     return
                 if trouble != str(error) and self.forbidden is None:
-                    self._log_trouble(error)
+                    said = messages.LEASE_REFUSED if _is_refusal(error) else messages.API_UNAVAILABLE
+                    log.warning(said, why=self._trouble(), server=self.session.access.server)
                 holder, trouble = "", str(error)
             await asyncio.sleep(lease.period)
         log.info(messages.LEADING, lease=lease.name, identity=lease.identity)
         subject = Subject("Lease", lease.namespace, LEASE_NAME, lease.uid)
         self.record(EventRequest(subject, "Normal", messages.EVENT_LEADING, messages.leading(lease.identity)))
-
-    def _log_trouble(self, error: ApiError | ApiUnreachable) -> None:
-        why, server = self._trouble(), self.session.access.server
-        if _is_refusal(error):
-            log.warning(messages.LEASE_REFUSED, why=why, server=server)
-        else:
-            log.warning(messages.API_UNAVAILABLE, why=why, server=server)
 
     async def keep(self) -> None:
         """Remain the one that decides; return when another one is."""

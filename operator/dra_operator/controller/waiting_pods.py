@@ -164,14 +164,6 @@ class PodReasons:
         """Return the names of the claims of a pod, by entry."""
         return self.explainer.claims_of(pod)
 
-    def is_outdated(self, key: Key) -> bool:
-        """Return whether what was said of a pod may be out of date already, as it was found for its gang before."""
-        return self.gangs.is_outdated(key)
-
-    def version(self) -> object:
-        """Return what every answer depends on."""
-        return self.gangs.version()
-
     def _trouble(self, key: Key) -> PendingReason | None:
         return None if self.gated is None else self.gated.trouble(key)
 
@@ -246,7 +238,7 @@ class WaitingPods:
         """Find out why pods wait for which that is due; return when time alone makes more of it due."""
         self._admit()
         now = self.context.clock()
-        version = self.explainer.version(), self.context.claims.version, self.templates.version
+        version = self.explainer.gangs.version(), self.context.claims.version, self.templates.version
         if version != self._version:
             self._version = version
             for key in list(self._settled):
@@ -301,6 +293,8 @@ class WaitingPods:
 
     def _explain(self, key: Key, waiting: WaitingPod, status: _PodStatus) -> None:
         why = self.explainer.explain(waiting)
+        # What was found for its gang before may be out of date already.
+        is_outdated = self.explainer.gangs.is_outdated(key)
         status.computed_at = now = self.context.clock()
         if why is not None and why.reason == Reason.SEARCH_ABORTED:
             # What takes so long is not to be found out all the time.
@@ -312,9 +306,9 @@ class WaitingPods:
         if status.fitting_since is not None and now < status.fitting_since + FITTING_SECONDS:
             heappush(self._due, (status.fitting_since + FITTING_SECONDS, key))
             why = None
-        elif self.explainer.is_outdated(key):
+        elif is_outdated:
             heappush(self._due, (now + AGAIN_SECONDS, key))
-        if not self.explainer.is_outdated(key):
+        if not is_outdated:
             self._settled.add(key)
         if why is not None:
             why = self._complete(why, waiting, status)
