@@ -329,6 +329,12 @@ def decide(sets: Iterable[ClaimSet], decider: SetDecider, broken: Mapping[ClaimK
     found = DecidedSets([], [], {})
     outcomes: dict[ClaimKey, Outcome] = {}
     waiting: list[tuple[ClaimSet, Failed | Unsatisfied]] = []
+
+    def accept(item: ClaimSet, decision: PodDecision) -> None:
+        for record, result in granted(item, decision):
+            outcomes[claim_key(record.obj)] = Outcome(record, State.ALLOCATED, result, decision.node)
+        found.notes += _notes(item, decision, decider)
+
     for item in sets:
         for record in item.claims:
             settled = find_settled(record, broken)
@@ -339,8 +345,7 @@ def decide(sets: Iterable[ClaimSet], decider: SetDecider, broken: Mapping[ClaimK
             continue
         decision = decider.decide(item)
         if isinstance(decision, PodDecision):
-            outcomes |= _accept(item, decision)
-            found.notes += _notes(item, decision, decider)
+            accept(item, decision)
         else:
             waiting.append((item, decision))
     for item, decision in waiting:
@@ -348,8 +353,7 @@ def decide(sets: Iterable[ClaimSet], decider: SetDecider, broken: Mapping[ClaimK
             # What it had to fit beside has gone to another pod, on a node where there may be room for both.
             again = decider.decide(item)
             if isinstance(again, PodDecision):
-                outcomes |= _accept(item, again)
-                found.notes += _notes(item, again, decider)
+                accept(item, again)
                 continue
         open_claims = [each for each in item.claims if claim_key(each.obj) not in outcomes]
         if open_claims or item.asks:
@@ -375,13 +379,6 @@ def _is_decided(item: ClaimSet, outcomes: Mapping[ClaimKey, Outcome], decider: S
     return item.pod is not None and (
         not item.pod.obj.spec.node_name or any(key in decider.results for key in keys)
     )
-
-
-def _accept(item: ClaimSet, decision: PodDecision) -> dict[ClaimKey, Outcome]:
-    return {
-        claim_key(record.obj): Outcome(record, State.ALLOCATED, result, decision.node)
-        for record, result in granted(item, decision)
-    }
 
 
 def _notes(item: ClaimSet, decision: PodDecision, decider: SetDecider) -> Iterator[str]:
