@@ -17,9 +17,6 @@ class EffectiveTaint(NamedTuple):
     value: str
     effect: str
 
-    def __str__(self) -> str:
-        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
-
 
 class Toleration(NamedTuple):
     """What a pod tolerates of nodes. An empty key or effect stands for all."""

@@ -16,7 +16,7 @@ from dra_operator.api.names import BETA_CLASS_ANNOTATION, BIND_COMPLETED_ANNOTAT
 from dra_operator.api.node_selector import ParsedNodeSelector, describe, named_nodes, parse_terms
 from dra_operator.api.quantity import NANO, Family, format_amount
 from dra_operator.api.read import PartError, read_part
-from dra_operator.inventory.taints import EffectiveTaint, EffectiveTaints, Toleration, tolerates
+from dra_operator.inventory.taints import EffectiveTaint, EffectiveTaints, Toleration, taint_text, tolerates
 from dra_operator.pods.field_reader import FieldReader
 from dra_operator.pods.resource_requests import Requests, read_allocatable, read_requests
 
@@ -512,7 +512,7 @@ class NodeFit:
             return self._tolerated[taints]
         except KeyError:
             first = next((taint for taint in taints if not self._tolerates(taint)), None)
-            found = self._tolerated[taints] = None if first is None else Obstacle("taint", str(first))
+            found = self._tolerated[taints] = None if first is None else Obstacle("taint", taint_text(first))
             return found
 
     def _tolerates(self, taint: EffectiveTaint) -> bool:
