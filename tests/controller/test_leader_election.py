@@ -161,20 +161,6 @@ async def test_api_server_that_is_away_for_long_ends_nobody(cluster, start):
     assert not operator.crashed
 
 
-async def test_without_the_namespace_of_its_lease_the_operator_ends(cluster, start):
-    """Where none is set: to wait would help nobody who has just typed `dra-operator run`."""
-    with capture_logs() as logs:
-        operator = await start("first", lease_namespace="")
-        await cluster.until(lambda: operator.crashed)
-
-    why = (
-        'there is no namespace "dra-operator" for the Lease; create it: kubectl create namespace dra-operator'
-    )
-    assert [(line["event"], line["why"]) for line in logs if line["log_level"] == "critical"] == [
-        ("lease refused", why)
-    ]
-
-
 async def test_one_that_stands_by_and_may_not_list_says_so(cluster, start, monkeypatch):
     """In /readyz, in the log and in an Event, before it has to decide, and until it is granted."""
     monkeypatch.setattr("dra_operator.controller.leader_election.RETRY_SECONDS", 0.05)

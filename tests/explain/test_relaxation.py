@@ -89,14 +89,6 @@ def test_alternatives_may_be_bound_by_different_constraints(grid: Any, ask: Any)
     )
 
 
-def test_how_many_would_satisfy_a_constraint(grid: Any, ask: Any) -> None:
-    """The number is the one to ask for."""
-    found = grid.explain(grid.claim(ask("g", 3), constraints=[match("row")]))
-
-    assert found.message.endswith(f", at most 2 together, 3 requested{NEVER}")
-    assert grid.picks(grid.claim(ask("g", 2), constraints=[match("row")])) == ["g=d0", "g=d1"]
-
-
 def test_devices_that_draw_on_the_same_counters(scene: Any, ask: Any) -> None:
     """They are left one by one, but not together."""
     scene.nodes("n1")

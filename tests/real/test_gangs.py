@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from controlplane import install_component
-from controlplane.scene import RESOURCE, allocation, devices, node
+from controlplane.scene import RESOURCE, allocation, node
 from dra_operator.api.names import GATE, OWNED_KEY
 
 DRIVER = "gpu.example.com"
@@ -172,23 +172,6 @@ def create_gang(scene, made_by):
         return "", GANG
     create_group(scene, 2)
     return "gang", {}
-
-
-@pytest.mark.parametrize("made_by", ["PodGroup", "annotations"])
-def test_both_are_bound_with_a_half_each(gates, run_full_operator, made_by):
-    """The operator decides the pods of a PodGroup, or of one annotation, together, when both are there."""
-    run_full_operator(*FLAGS)
-    group, annotations = create_gang(gates, made_by)
-    create_pod(gates, "p0", group, is_gated=True, annotations=annotations)
-    gates.client.wait_for(gates.claims, lambda found: found["items"], what="the claim of p0")
-    time.sleep(2)
-    assert not any(map(allocation, gates.all_claims()))
-
-    create_pod(gates, "p1", group, is_gated=True, annotations=annotations)
-
-    wait_pods(gates, lambda pods: sum(bool(pod["spec"].get("nodeName")) for pod in pods) == 2, "both bound")
-    found = sorted(device for claim in gates.all_claims() for device in devices(claim))
-    assert found == ["node-1/half-0", "node-1/half-1"]
 
 
 def wait_event(scene, name, text):
