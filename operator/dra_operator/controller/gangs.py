@@ -302,11 +302,11 @@ class Gangs:
         return find_common(status.title, name, (of_group, *[each.said for each in members]))
 
     def _sort(self, status: GangStatus, members: Sequence[MemberRecord]) -> GangStatus:
-        found: dict[str, Any] = {}
+        found: dict[str, list[MemberRecord]] = {}
         for each in members:
-            state = self._state_of(each)
-            found[state] = (*found.get(state, ()), each)
-        return replace(status, **found)
+            found.setdefault(self._state_of(each), []).append(each)
+        sorted_members: dict[str, Any] = {state: tuple(those) for state, those in found.items()}
+        return replace(status, **sorted_members)
 
     def _state_of(self, member: MemberRecord) -> str:
         """Return the field of `GangStatus` that a pod stands in."""
