@@ -37,11 +37,17 @@ from dra_operator.kinds.selector import Selector, from_rule_selector
 KIND: Final = "AllocationPolicy"
 PLURAL: Final = "allocationpolicies"
 IN_USE: Final = "in-use"
+EVENT_OWNING: Final = "Owning"
+EVENT_SETTLED: Final = "Settled"
+EVENT_NOT_FENCED: Final = "NotFenced"
+EVENT_OVERLAPPING: Final = "Overlapping"
+EVENT_RELEASING: Final = "Releasing"
+EVENT_GIVEN_BACK: Final = "GivenBack"
 _EVENTS: Final = {
-    ("Settled", "True"): ("Settled", False),
-    ("Fenced", "False"): ("NotFenced", True),
-    ("Overlapping", "True"): ("Overlapping", True),
-    ("Releasing", "True"): ("Releasing", False),
+    ("Settled", "True"): (EVENT_SETTLED, False),
+    ("Fenced", "False"): (EVENT_NOT_FENCED, True),
+    ("Overlapping", "True"): (EVENT_OVERLAPPING, True),
+    ("Releasing", "True"): (EVENT_RELEASING, False),
 }
 """Of which conditions, as they become so, there is an Event: its reason, and whether it is a warning."""
 
@@ -414,7 +420,7 @@ def _releasing(told: Sequence[Body], releasing: Iterable[ClaimName]) -> Body:
 def _find_events(before: Mapping[str, Any], after: Body, changes: Iterable[Change]) -> Iterator[PlanEvent]:
     """Yield what has become otherwise since a status."""
     if made := [change.body["metadata"]["name"] for change in changes if isinstance(change, Create)]:
-        yield PlanEvent("Owning", f"{first_names(made)}: {after['hits']}; what claims hold stays theirs")
+        yield PlanEvent(EVENT_OWNING, f"{first_names(made)}: {after['hits']}; what claims hold stays theirs")
     known = {each["type"]: each["status"] for each in before.get("conditions") or ()}
     for each in after["conditions"]:
         event = _EVENTS.get((each["type"], each["status"]))
@@ -429,4 +435,4 @@ def _find_events(before: Mapping[str, Any], after: Body, changes: Iterable[Chang
     ]
     if gone:
         text = f"{first_names(gone)}: the operator decides about these devices no more"
-        yield PlanEvent("GivenBack", text)
+        yield PlanEvent(EVENT_GIVEN_BACK, text)
