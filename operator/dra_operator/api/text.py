@@ -190,7 +190,7 @@ def near_object(name: str, names: Iterable[str]) -> str:
     return near if likeness >= NEAR else ""
 
 
-def meant(near: str) -> str:
+def did_you_mean(near: str) -> str:
     """Return a clause that asks whether a name was meant, or nothing for none."""
     return f'; did you mean "{near}"?' if near else ""
 

@@ -107,6 +107,7 @@ class ClaimStore:
         self._pods: dict[Key, PodUse] = {}
         self._users: dict[Key, set[str]] = {}
         self._standings: dict[Key, Standing] = {}
+        self._counts = Counter(dict.fromkeys(Standing, 0))
         self.version = 0
         """Grows with every claim that comes, changes or goes."""
 
@@ -228,16 +229,19 @@ class ClaimStore:
 
     def standings(self) -> dict[Standing, int]:
         """Return how many claims there are of each standing."""
-        return {**dict.fromkeys(Standing, 0), **Counter(self._standings.values())}
+        return dict(self._counts)
 
     def _update_standing(self, key: Key) -> None:
-        self._standings.pop(key, None)
+        before = self._standings.pop(key, None)
+        if before is not None:
+            self._counts[before] -= 1
         self._waiting.discard(key)
         claim = self._claims.get(key)
         if claim is None:
             return
         standing = self.standing(claim)
         self._standings[key] = standing
+        self._counts[standing] += 1
         if standing is Standing.OURS and is_pending(claim):
             self._waiting.add(key)
 

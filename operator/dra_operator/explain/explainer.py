@@ -29,7 +29,7 @@ from dra_operator.allocator.matching.selectors import (
 )
 from dra_operator.allocator.plan import Alternative, ClaimPlan, RequestPlan
 from dra_operator.allocator.reasons import Reason
-from dra_operator.api.text import listed, meant, near_object, shortened
+from dra_operator.api.text import did_you_mean, listed, near_object, shortened
 from dra_operator.api.types import ResourceClaim
 from dra_operator.api.versions import Rules
 from dra_operator.explain.relax import (
@@ -449,7 +449,7 @@ class Explainer:
         message = " ".join(failed.message.split())
         if failed.reason is Reason.CLASS_NOT_FOUND and failed.subject is not None:
             # A class that exists may have been meant.
-            message += meant(near_object(failed.subject[1], self.allocator.inventory.classes))
+            message += did_you_mean(near_object(failed.subject[1], self.allocator.inventory.classes))
         return Explanation(failed.reason, message, failed.request)
 
     def _explain(

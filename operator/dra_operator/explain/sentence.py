@@ -15,7 +15,7 @@ from dra_operator.allocator.budget import Budget
 from dra_operator.allocator.matching.candidates import Candidates
 from dra_operator.allocator.plan import Alternative, ClaimPlan
 from dra_operator.allocator.reasons import Reason
-from dra_operator.api.text import NEAR, listed, meant, near_name, shortened
+from dra_operator.api.text import NEAR, did_you_mean, listed, near_name, shortened
 from dra_operator.api.types import DeviceToleration
 from dra_operator.explain.comparison import conjuncts
 from dra_operator.explain.relax import Kept
@@ -59,7 +59,7 @@ class Hints:
         # A name is offered that devices for each of the alternatives have.
         paths = [published_names(self._selected((item,), budget)) for item in bound]
         names = {path.removeprefix("attributes/") for path in frozenset.intersection(*paths)}
-        return text + meant(near_name(attribute, names))
+        return text + did_you_mean(near_name(attribute, names))
 
     def unknown(self, before: tuple[str, ...], expressions: Sequence[str], budget: Budget) -> str:
         """Return what selectors read that none of the devices has which those before them select, where it is close.

@@ -10,11 +10,11 @@ from fractions import Fraction
 from statistics import fmean
 from typing import Final
 
-from dra_operator.api.text import near_object
+from dra_operator.api.text import did_you_mean, near_object
 from dra_operator.history.holdings import Holding, HoldingClaim, read_holdings
 from dra_operator.history.jobs import Job, Jobs, read_jobs
 from dra_operator.history.reader import Reader, Span, time_text
-from dra_operator.history.replay import Order, Replay, Run, Unserved
+from dra_operator.history.replay import Order, Replay, Run, UnservedJobs
 from dra_operator.history.report import BY_AMOUNT, NOBODY, quantile
 from dra_operator.history.schema import MICRO
 from dra_operator.history.sweep import HOUR, STATES, Sweep
@@ -80,7 +80,7 @@ class ReplayReport:
     until: str
     rows: tuple[ReplayRow, ...]
     cards: tuple[ReplayCards, ...]
-    unserved: tuple[Unserved, ...]
+    unserved: tuple[UnservedJobs, ...]
     notes: tuple[str, ...]
 
 
@@ -92,7 +92,7 @@ class _Part:
     started: Mapping[Job, int]
     held: Mapping[tuple[str, str], Fraction]
     states: Mapping[str, Fraction]
-    unserved: tuple[Unserved, ...] = ()
+    unserved: tuple[UnservedJobs, ...] = ()
 
     def build_row(self, key: tuple[str, str], span: Span) -> ReplayRow:
         """Return what became of the jobs of a namespace and class, or of all."""
@@ -178,9 +178,8 @@ def _refuse_unknown(changes: Changes, history: History, span: Span, jobs: Jobs) 
         if kind == "Namespace":
             names |= {job.namespace for job in jobs.items}
         if name not in names:
-            near = near_object(name, names)
-            meant = f'; did you mean "{near}"?' if near else ""
-            raise QuestionError(f'--without: there was no {kind} "{name}"{meant}')
+            hint = did_you_mean(near_object(name, names))
+            raise QuestionError(f'--without: there was no {kind} "{name}"{hint}')
 
 
 def _build_report(span: Span, jobs: Jobs, parts: Sequence[_Part], *notes: str) -> ReplayReport:

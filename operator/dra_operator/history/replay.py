@@ -73,7 +73,7 @@ class _Queue:
 
 
 @dataclass(frozen=True, slots=True)
-class Unserved:
+class UnservedJobs:
     """Equal jobs that wait at the end: how many, the first of them, and why, by a reason of docs/reasons.md."""
 
     jobs: int
@@ -113,11 +113,11 @@ class Replay:
             self.timeline.forget_changes()
         return self.runs
 
-    def find_unserved(self, most: int) -> Iterator[Unserved]:
+    def find_unserved(self, most: int) -> Iterator[UnservedJobs]:
         """Yield what waits after a run and why, so many of different shapes, what most jobs have first."""
         for queue in sorted(self._waiting, key=lambda queue: -len(queue.jobs))[:most]:
             job, found = queue.jobs[0][1], self._explain(queue)
-            yield Unserved(len(queue.jobs), f"{job.namespace}/{job.name}", found.reason, found.message)
+            yield UnservedJobs(len(queue.jobs), f"{job.namespace}/{job.name}", found.reason, found.message)
 
     def _explain(self, queue: _Queue) -> Explanation | PodExplanation:
         state, shape, names = self.timeline.state, queue.shape, None

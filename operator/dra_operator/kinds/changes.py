@@ -123,7 +123,7 @@ def read_all(read: Callable[[Body], T], bodies: Iterable[Body]) -> list[T]:
     return found
 
 
-def as_it_is(body: Body, listed: Iterable[Body]) -> Body:
+def find_current(body: Body, listed: Iterable[Body]) -> Body:
     """Return an object as listed now, since what Kopf has of it may be older; one that is gone, as deleted."""
     uid = body["metadata"]["uid"]
     gone = {**body, "metadata": {**body["metadata"], "deletionTimestamp": "now"}}

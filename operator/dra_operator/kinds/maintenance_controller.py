@@ -15,7 +15,7 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.ownership_policy import read_maintenance_fence, refuses
 from dra_operator.cluster.session import ApiError, ApiUnreachable
-from dra_operator.kinds.changes import Body, Plan, as_it_is, read_all
+from dra_operator.kinds.changes import Body, Plan, find_current, read_all
 from dra_operator.kinds.device_maintenance import KIND, PLURAL, Maintenance, read_maintenance
 from dra_operator.kinds.device_reservation import read_template
 from dra_operator.kinds.maintenance_cards import Holder, find_cards, find_pod, read_holder
@@ -83,7 +83,7 @@ class MaintenanceController:
         served = self.world.served("DeviceTaintRule")
         bodies = await self.world.list(path(PLURAL))
         uid = body["metadata"]["uid"]
-        own = read_maintenance(as_it_is(body, bodies))
+        own = read_maintenance(find_current(body, bodies))
         listed = await self.world.list(served.path())
         rules = [rule for each in listed if (rule := read_rule(each, uid)) is not None]
         uids = {each["metadata"]["uid"] for each in listed}

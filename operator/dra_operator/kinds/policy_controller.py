@@ -23,7 +23,7 @@ from dra_operator.kinds.allocation_policy import (
     read_policy,
     read_rule,
 )
-from dra_operator.kinds.changes import Body, Plan, as_it_is, read_all
+from dra_operator.kinds.changes import Body, Plan, find_current, read_all
 from dra_operator.kinds.selector import DeviceKey, Selector
 from dra_operator.kinds.world import State, World, path
 
@@ -38,7 +38,7 @@ class PolicyController:
         """Write what a policy lacks; return the plan. Raises ApiError, ApiUnreachable, ValidationError."""
         served = self.world.served("DeviceTaintRule")
         listed = await self.world.list(path(PLURAL))
-        policy, others = read_policy(as_it_is(body, listed)), read_all(read_policy, listed)
+        policy, others = read_policy(find_current(body, listed)), read_all(read_policy, listed)
         rules = await self._read_rules(served)
         rules, hits = await self.world.ask(lambda state: _look_up(state, policy, rules))
         found = plan(policy, others, rules, hits.__getitem__, served.api_version)

@@ -20,7 +20,7 @@ from dra_operator.api.types import ResourceClaim
 from dra_operator.cluster.events import Subject
 from dra_operator.cluster.session import ApiError
 from dra_operator.inventory import Inventory
-from dra_operator.kinds.changes import Body, Create, Patch, Plan, as_it_is
+from dra_operator.kinds.changes import Body, Create, Patch, Plan, find_current
 from dra_operator.kinds.device_reservation import (
     CLAIM,
     ENDED,
@@ -65,7 +65,7 @@ class ReservationController:
                 path(PLURAL, body["metadata"]["namespace"], body["metadata"]["name"])
             )
             # Nothing is to be made for one that is being deleted.
-            body = as_it_is(body, [] if current is None else [current])
+            body = find_current(body, [] if current is None else [current])
             own = read_reservation(body)
             found = await self._reconcile(own)
         if body is current:

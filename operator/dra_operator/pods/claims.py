@@ -24,7 +24,7 @@ from dra_operator.api.kinds import KINDS
 from dra_operator.api.names import ENDED_PHASES, POD_CLAIM_NAME, RANDOM_LETTERS
 from dra_operator.api.node_selector import NodeSelectorError, matches
 from dra_operator.api.read import read_object
-from dra_operator.api.text import near_object
+from dra_operator.api.text import did_you_mean, near_object
 from dra_operator.api.types import AllocationResult, ResourceClaim, ResourceClaimSpec
 from dra_operator.api.validation.checks import LABEL, SUBDOMAIN
 from dra_operator.api.validation.refusals import find_container_claims
@@ -211,10 +211,8 @@ def _request_problem(name: str, known: Collection[str] | None) -> str:
     """Return what is wrong with the name of a request in a container, or nothing."""
     if known is None or name in known:
         return ""
-    near = near_object(name, known)
-    meant = f'; did you mean "{near}"?' if near else ""
-    has = ", ".join(known) or "none"
-    return f'"{name}" is no request of its claim, which has {has}, so the container gets no device{meant}'
+    has, hint = ", ".join(known) or "none", did_you_mean(near_object(name, known))
+    return f'"{name}" is no request of its claim, which has {has}, so the container gets no device{hint}'
 
 
 def find_unknown_mappings(
@@ -315,8 +313,7 @@ def _meant(objects: ObjectSet, kind: str, namespace: str, name: str) -> str:
         for record in objects.of_kind(kind)
         if record.obj.metadata.namespace == namespace
     ]
-    near = near_object(name, names)
-    return f'; did you mean "{near}"?' if near else ""
+    return did_you_mean(near_object(name, names))
 
 
 def _adopt(objects: ObjectSet) -> None:

@@ -12,7 +12,7 @@ from dra_operator.api.core import Metadata, Node, NodeSelector
 from dra_operator.api.kinds import KINDS, LEASE, OWN_KINDS, POLICIES
 from dra_operator.api.names import LEASE_NAME
 from dra_operator.api.read import ObjectError, read_object
-from dra_operator.api.text import listed, meant, near_object
+from dra_operator.api.text import did_you_mean, listed, near_object
 from dra_operator.api.types import (
     ResourceClaim,
     ResourceClaimStatus,
@@ -187,7 +187,7 @@ def remove_objects(
     known = {item.spec.driver for item in slices}
     if unknown := gone_drivers - known:
         name = min(unknown)
-        hint = meant(near_object(name, known))
+        hint = did_you_mean(near_object(name, known))
         raise UnknownObjectError(f'no ResourceSlice is of driver "{name}"{hint}')
     gone |= {("Node", "", name) for name in gone_nodes}
     gone |= {
@@ -255,7 +255,7 @@ def _find(objects: LoadResult, kind: str, text: str) -> Key:
     if key in objects.records:
         return key
     names = [each[2] for each in objects.records if each[:2] == key[:2]]
-    raise UnknownObjectError(f'there is no {kind} "{text}"{meant(near_object(key[2], names))}')
+    raise UnknownObjectError(f'there is no {kind} "{text}"{did_you_mean(near_object(key[2], names))}')
 
 
 # --- Nodes: those that are given, or else those that slices name, which are assumed to be ready.

@@ -15,7 +15,7 @@ from dra_operator.api.core import Metadata, Pod
 from dra_operator.api.kinds import KINDS, OWN_KINDS
 from dra_operator.api.names import GATE, POD_CLAIM_NAME, SYSTEM_PRIORITIES
 from dra_operator.api.read import ObjectError
-from dra_operator.api.text import listed, meant, near_object
+from dra_operator.api.text import did_you_mean, listed, near_object
 from dra_operator.api.types import (
     DeviceClaim,
     DeviceClass,
@@ -249,7 +249,7 @@ def _find_named(state: ClusterState, kind: str, namespace: str, name: str) -> Ob
     if kind in state.unread:
         raise QuestionError(f"{title}: {kind} cannot be read ({state.unread[kind]})")
     names = [key[2] for key in state.objects.records if key[:2] == (kind, namespace)]
-    raise UnknownObjectError(f"there is no {title}{meant(near_object(name, names))}")
+    raise UnknownObjectError(f"there is no {title}{did_you_mean(near_object(name, names))}")
 
 
 def _read_bodies(source: Source) -> list[Manifest]:

@@ -15,7 +15,7 @@ from dra_operator.allocator.plan import Alternative
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.core import Metadata, Pod
 from dra_operator.api.names import DEFAULT_SCHEDULER, ENDED_PHASES, GATE, PENDING_ANNOTATION
-from dra_operator.api.text import listed, meant, near_object, printable, shortened
+from dra_operator.api.text import did_you_mean, listed, near_object, printable, shortened
 from dra_operator.api.types import ResourceClaim
 from dra_operator.explain import TITLES, DeviceCounts, Refusals
 from dra_operator.explain.sentence import holders_text
@@ -371,7 +371,7 @@ class _Question:
             if "/" in name and name not in names and name not in classes
         )
         if absent and obstacles and not state.are_nodes_assumed:
-            hint = meant(near_object(absent[0], {each for each in (*names, *classes) if "/" in each}))
+            hint = did_you_mean(near_object(absent[0], {each for each in (*names, *classes) if "/" in each}))
             text = f"no node has the resource {listed(absent)}, and no DeviceClass serves it{hint}"
             return self._answer("waits", text, reason=Reason.NODE_UNSUITABLE.value)
         text = "it has no claims, so no device keeps it from a node"

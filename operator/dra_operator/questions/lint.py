@@ -22,7 +22,7 @@ from dra_operator.allocator.matching.selectors import (
 )
 from dra_operator.api.attributes import AttributeValue
 from dra_operator.api.names import POD_CLAIM_NAME
-from dra_operator.api.text import listed, meant, near_name, near_object, printable
+from dra_operator.api.text import did_you_mean, listed, near_name, near_object, printable
 from dra_operator.api.types import DeviceClass, DeviceSelector, ResourceClaim, ResourceClaimTemplate
 from dra_operator.cel.advice import ADVICE, DOMAIN_ADVICE, describe, mistaken_texts
 from dra_operator.cel.device import PreparedDevice, prepare_device
@@ -387,7 +387,7 @@ class _Check:
         if not name:
             return self.published
         if name not in classes:
-            text = f"device class {name} does not exist{meant(near_object(name, classes))}"
+            text = f"device class {name} does not exist{did_you_mean(near_object(name, classes))}"
             self._add(LintRule.UNKNOWN_NAME, Severity.ERROR, path, text)
             return ()
         devices = self.published
@@ -504,7 +504,7 @@ class _Check:
                 continue
             other = "capacity" if table == "attributes" else "attributes"
             names = {each.partition("/")[2] for each in published if each.startswith(table)}
-            hint = meant(near_name(name, names))
+            hint = did_you_mean(near_name(name, names))
             if f"{other}/{name}" in published:
                 domain, _, bare = name.partition("/")
                 hint = f': write device.{other}["{domain}"].{bare}'
@@ -517,7 +517,8 @@ class _Check:
         for literal in find_literals(report.expression):
             if literal.field.table == "driver" and drivers and literal.text not in drivers:
                 hint = (
-                    meant(near_object(literal.text, drivers)) or f"; published are {listed(sorted(drivers))}"
+                    did_you_mean(near_object(literal.text, drivers))
+                    or f"; published are {listed(sorted(drivers))}"
                 )
                 text = f"no device of driver {literal.text} is published{hint}"
                 self._add(LintRule.UNKNOWN_NAME, Severity.WARNING, report.field, text)

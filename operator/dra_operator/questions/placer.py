@@ -13,7 +13,7 @@ from dra_operator.allocator.decision import Failed, Unsatisfied
 from dra_operator.allocator.plan import MAX_DEVICES
 from dra_operator.allocator.reasons import Reason
 from dra_operator.api.quantity import read_quantity
-from dra_operator.api.text import meant, near_object
+from dra_operator.api.text import did_you_mean, near_object
 from dra_operator.api.types import (
     AllocationResult,
     DeviceSubRequest,
@@ -186,7 +186,7 @@ class Placer:
         known = {key[2] for key in objects.bodies if key[0] == PRIORITY_CLASS}
         if not name or name in known or PRIORITY_CLASS not in objects.listed:
             return ""
-        hint = meant(near_object(name, known))
+        hint = did_you_mean(near_object(name, known))
         return f'there is no PriorityClass "{name}", so the API server refuses the pod{hint}'
 
     def find_obstacles(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Final
 from dra_operator.allocator.decision import claim_key
 from dra_operator.api.core import Pod
 from dra_operator.api.names import RESERVATION_KIND
-from dra_operator.api.text import age_of, listed, meant, near_object, shown
+from dra_operator.api.text import age_of, did_you_mean, listed, near_object, shown
 from dra_operator.api.types import ResourceClaim
 from dra_operator.inventory import Verdict
 from dra_operator.ledger import ClaimKey, Ledger
@@ -451,7 +451,7 @@ def _check(kind: str, name: str, known: Collection[str]) -> None:
 
 def unknown_object(kind: str, name: str, known: Iterable[str]) -> UnknownObjectError:
     """Return that something of this name is not there, and the name that was probably meant."""
-    return UnknownObjectError(f'there is no {kind} "{name}"{meant(near_object(name, known))}')
+    return UnknownObjectError(f'there is no {kind} "{name}"{did_you_mean(near_object(name, known))}')
 
 
 _PLACES: Final = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dra_operator.api.text import age, meant, shown
+from dra_operator.api.text import age, did_you_mean, shown
 from dra_operator.cli.kubectl.options import complete_subjects, option
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def check_class(cluster: "ClusterState", name: str) -> None:
     if name in cluster.inventory.classes or "DeviceClass" in cluster.unread:
         return
     near = find_meant(name, cluster.inventory.classes)
-    raise click.ClickException(f'there is no DeviceClass "{name}"{meant(near)}')
+    raise click.ClickException(f'there is no DeviceClass "{name}"{did_you_mean(near)}')
 
 
 def hint_at(question: "Question", kinds: Sequence[str], own: str, name: str) -> str:

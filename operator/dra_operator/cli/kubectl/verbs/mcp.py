@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 import click
 
 from dra_operator._version import __version__
-from dra_operator.api.text import meant, near_object, shown
+from dra_operator.api.text import did_you_mean, near_object, shown
 from dra_operator.cli.kubectl.answering import CANNOT_SAY, camel
 from dra_operator.cli.kubectl.commands import VERBS, VerbGroup
 from dra_operator.cli.kubectl.commands import app as kubectl_dra
@@ -92,7 +92,7 @@ class Tool:
         for name, value in arguments.items():
             if name not in schemas:
                 near = near_object(name, schemas)
-                hint = meant(near) if near else f": it has {', '.join(schemas)}"
+                hint = did_you_mean(near) if near else f": it has {', '.join(schemas)}"
                 raise ArgumentError(f"{self.name} has no argument {shown(name)}{hint}")
             _check(name, value, schemas[name])
             param = self.params.get(name)
